@@ -1,0 +1,1 @@
+"""Private contextual bandits in the shuffle model."""

@@ -1,0 +1,1 @@
+"""Baselines of the other trust models: plannable and simulable, never deployable."""

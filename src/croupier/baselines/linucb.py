@@ -1,0 +1,61 @@
+"""``linucb``: no privacy (Abbasi-Yadkori et al. 2011), sequential with batch size 1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+
+from croupier.contribution import Layout
+from croupier.privacy.budget import Budget
+from croupier.privacy.guarantee import Guarantee, unproved
+from croupier.protocols.base import Floats, Mechanism, Release, Terms
+from croupier.theory.released import NOT_PRIVATE, Scale
+from croupier.theory.schedules import Schedule
+
+IN_THE_CLEAR = "the server sees everything and adds no noise"
+
+
+@dataclass(frozen=True)
+class LinUcbRelease(Release):
+    """A batch sum in the clear."""
+
+    @property
+    def privacy_noise_std(self) -> float:
+        """None."""
+        return 0.0
+
+    def sample_sum(self, contributions: Floats, rng: np.random.Generator) -> Floats:
+        """The sum."""
+        return np.asarray(contributions.sum(axis=-2))
+
+
+@dataclass(frozen=True)
+class LinUcb(Mechanism):
+    """OFUL without privacy, the floor that private learning is measured against."""
+
+    name: ClassVar[str] = "linucb"
+    release_type: ClassVar[type[Release]] = LinUcbRelease
+    calibrations: ClassVar[tuple[str, ...]] = ("theorem", "released")
+    trust: ClassVar[str] = "none"
+
+    @classmethod
+    def calibrate(
+        cls, budget: Budget | None, layout: Layout, schedule: Schedule, terms: Terms
+    ) -> Self:
+        """Takes no budget."""
+        made = tuple(LinUcbRelease(layout, users) for users in schedule.sizes())
+        return cls(layout, schedule, made)
+
+    def guarantee(self, participations: int = 1) -> Guarantee:
+        """None."""
+        return unproved(IN_THE_CLEAR)
+
+    def local_guarantee(self) -> Guarantee:
+        """None."""
+        return unproved(IN_THE_CLEAR)
+
+    def released_scale(self, budget: Budget | None) -> Scale:
+        """G = 1 in the radius, almost no regulariser."""
+        return NOT_PRIVATE

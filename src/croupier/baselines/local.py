@@ -1,0 +1,85 @@
+"""``local``: Gaussian noise on the device, no shuffler (Zheng et al. 2020); B = 1 is sequential."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+
+from croupier.arguments import positive
+from croupier.contribution import Layout
+from croupier.privacy.budget import Budget
+from croupier.privacy.guarantee import Guarantee, gaussian
+from croupier.protocols.base import Floats, Mechanism, Release, Terms, needed, sum_std
+from croupier.theory import constants, released
+from croupier.theory.schedules import Schedule
+
+
+@dataclass(frozen=True)
+class LocalRelease(Release):
+    """The sum of ``users`` noisy reports."""
+
+    sigma: float
+
+    def __post_init__(self) -> None:
+        """Noise must be there."""
+        positive("sigma", self.sigma)
+
+    @property
+    def privacy_noise_std(self) -> float:
+        """The noise of all users together."""
+        return sum_std(self, self.sigma)
+
+    def sample_sum(self, contributions: Floats, rng: np.random.Generator) -> Floats:
+        """One Gaussian for the whole batch: a sum of reports is all the learner uses."""
+        sums = contributions.sum(axis=-2)
+        return np.asarray(sums + rng.normal(0.0, self.privacy_noise_std, sums.shape))
+
+
+@dataclass(frozen=True)
+class Local(Mechanism):
+    """LDP; with batches it is the paper's Batched-Local-LinUCB."""
+
+    name: ClassVar[str] = "local"
+    release_type: ClassVar[type[Release]] = LocalRelease
+    calibrations: ClassVar[tuple[str, ...]] = ("theorem", "released")
+    trust: ClassVar[str] = "local"
+
+    @classmethod
+    def calibrate(
+        cls, budget: Budget | None, layout: Layout, schedule: Schedule, terms: Terms
+    ) -> Self:
+        """Sigma of Zheng et al. with the paper's composition, or of the authors' script."""
+        asked = needed(budget, cls.name)
+        part = constants.composed_budget(asked, terms.max_participations)
+        if terms.calibration == "theorem" and not terms.outside:
+            constants.require(
+                *constants.local_range(asked),
+                *constants.composition_range(asked, terms.max_participations),
+            )
+        theorem = terms.calibration == "theorem"
+        sigma = constants.local_sigma(part) if theorem else released.local_sigma(part)
+        made = tuple(LocalRelease(layout, users, sigma) for users in schedule.sizes())
+        return cls(layout, schedule, made)
+
+    @property
+    def sigma(self) -> float:
+        """The least noise that any report carries."""
+        return float(min(release.parameters["sigma"] for release in self.releases))
+
+    def guarantee(self, participations: int = 1) -> Guarantee:
+        """Exact: mu = sqrt(participations) * sensitivity / sigma (MATH 3)."""
+        mu = math.sqrt(participations) * self.layout.sensitivity / self.sigma
+        return gaussian(mu, "exact Gaussian mechanism (MATH 3)")
+
+    def local_guarantee(self) -> Guarantee:
+        """One report alone."""
+        return self.guarantee(1)
+
+    def released_scale(self, budget: Budget | None) -> released.Scale:
+        """G = sigma sqrt(T d)."""
+        return released.private_scale(
+            self.sigma * math.sqrt(self.schedule.rounds * self.layout.dim)
+        )

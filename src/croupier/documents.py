@@ -1,0 +1,117 @@
+"""A plan as a JSON document, and the parts of a plan from one."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from croupier.contribution import Layout
+from croupier.errors import CroupierError, DocumentError
+from croupier.model import load_document
+from croupier.policies import registry as policy_registry
+from croupier.policies.base import Policy
+from croupier.privacy.budget import Budget
+from croupier.privacy.guarantee import Guarantee
+from croupier.protocols import registry
+from croupier.protocols.base import Mechanism, Release, Terms
+from croupier.theory.schedules import schedule
+
+if TYPE_CHECKING:
+    from croupier.plan import Plan
+
+Parts = tuple[Mechanism, Policy, Terms, Budget | None]
+
+SHOWN_RELEASES = 64
+
+
+def plan_document(plan: Plan) -> dict[str, Any]:
+    """The plan with everything that follows from it, for people and programs."""
+    first = plan.release(0)
+    shown = [_release_document(release) for release in plan.mechanism.releases[:SHOWN_RELEASES]]
+    delta = plan.budget.delta if plan.budget else None
+    return {
+        "kind": "plan",
+        "id": plan.id,
+        **plan.content,
+        "releases": shown,
+        "batches": plan.schedule.batches,
+        "unreleased_rounds": plan.schedule.rounds - _released_rounds(plan),
+        "parameters": first.parameters,
+        "before_ceilings": plan.mechanism.formula(plan.budget, plan.terms),
+        "noise_std": first.noise_std,
+        "privacy_noise_std": first.privacy_noise_std,
+        "report_bits": first.report_bits,
+        "levels": None,
+        "centred": False,
+        "guarantees": {
+            name: guarantee_document(guarantee, delta)
+            for name, guarantee in plan.guarantees().items()
+        },
+    }
+
+
+def guarantee_document(guarantee: Guarantee, delta: float | None) -> dict[str, Any]:
+    """A guarantee at one delta; epsilon is null where nothing finite is proved."""
+    epsilon = guarantee.epsilon(delta) if delta is not None else math.inf
+    return {
+        "epsilon": epsilon if math.isfinite(epsilon) else None,
+        "delta": delta,
+        "mu": guarantee.mu,
+        "method": guarantee.method,
+        "adjacency": guarantee.adjacency,
+        "assumptions": list(guarantee.assumptions),
+        "reason": guarantee.reason,
+    }
+
+
+def plan_parts(text: str) -> tuple[Parts, str]:
+    """What a plan is made of, and the id that the document claims.
+
+    Guarantees in the document are ignored: they are computed again.
+    """
+    document = load_document(text, "plan")
+    try:
+        return _restore(document), document["id"]
+    except CroupierError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DocumentError(f"not a plan: {error!r}") from error
+
+
+def _restore(document: dict[str, Any]) -> Parts:
+    low, high = document["reward_range"]
+    layout = Layout(
+        document["dim"],
+        document["scaled"],
+        document["weight"],
+        document["feature_norm"],
+        (low, high),
+    )
+    sizes = document["schedule"]
+    made = [(release["users"], release["parameters"]) for release in document["releases"]]
+    mechanism = registry.find(document["protocol"]).restore(
+        layout, schedule(sizes["name"], sizes["first"], document["horizon"]), made
+    )
+    terms = Terms(
+        document["calibration"],
+        document["max_participations"],
+        document["honest_fraction"],
+        document["outside"],
+    )
+    policy = policy_registry.find(document["policy"])(**document["policy_parameters"])
+    budget = document["budget"] and Budget(**document["budget"])
+    return mechanism, policy, terms, budget
+
+
+def _release_document(release: Release) -> dict[str, Any]:
+    return {
+        "users": release.users,
+        "parameters": release.parameters,
+        "noise_std": release.noise_std,
+        "privacy_noise_std": release.privacy_noise_std,
+        "report_bits": release.report_bits,
+    }
+
+
+def _released_rounds(plan: Plan) -> int:
+    return sum(span.stop - span.start for span in plan.schedule.spans() if span.complete)

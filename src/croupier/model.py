@@ -1,0 +1,104 @@
+"""Model: what is published. ReleasedSums: what the analyzer keeps."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from croupier.errors import DocumentError
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class ReleasedSums:
+    """Running estimates after ``batches`` releases.
+
+    ``vector (..., dim)``, ``matrix (..., dim, dim)``; ``noise_variance`` is that of one
+    coordinate in the layout's own scale, equal for all leading axes (trials).
+    """
+
+    vector: Floats
+    matrix: Floats
+    users: int
+    batches: int
+    noise_variance: float
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A published model: score <phi, theta>, width sqrt(phi' matrix phi), scaled by ``scale``.
+
+    ``matrix`` is the inverse gram matrix, so that a device inverts nothing. ``repairs`` counts
+    eigenvalues that the analyzer had to raise. Leading axes are trials of a simulation.
+    """
+
+    policy: str
+    theta: Floats
+    matrix: Floats
+    scale: float
+    version: int = 0
+    users: int = 0
+    repairs: int = 0
+    plan_id: str = ""
+    previous: str = ""
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the document without this field."""
+        return hashlib.sha256(canonical(self._content())).hexdigest()
+
+    def _content(self) -> dict[str, Any]:
+        return {
+            "policy": self.policy,
+            "theta": self.theta.tolist(),
+            "matrix": self.matrix.tolist(),
+            "scale": float(self.scale),
+            "version": self.version,
+            "users": self.users,
+            "repairs": self.repairs,
+            "plan_id": self.plan_id,
+            "previous": self.previous,
+        }
+
+    def to_json(self) -> str:
+        """A document that ``from_json`` reads back bit for bit."""
+        return json.dumps({"kind": "model", **self._content(), "hash": self.hash}, indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> Model:
+        """Read a model; a document whose hash does not fit is refused."""
+        document = load_document(text, "model")
+        claimed = document.pop("hash", None)
+        try:
+            theta, matrix = (np.array(document.pop(name), dtype=float) for name in _ARRAYS)
+            model = cls(theta=theta, matrix=matrix, **document)
+        except (KeyError, TypeError, ValueError) as error:
+            raise DocumentError(f"not a model: {error}") from error
+        if model.hash != claimed:
+            raise DocumentError(f"model hash is {model.hash}, the document says {claimed}")
+        return model
+
+
+_ARRAYS = ("theta", "matrix")
+
+
+def canonical(content: dict[str, Any]) -> bytes:
+    """The bytes that are hashed: sorted keys, no spaces, shortest floats that round-trip."""
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+def load_document(text: str, kind: str) -> dict[str, Any]:
+    """The fields of a JSON document of the given kind."""
+    try:
+        document = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise DocumentError(f"not a {kind}: {error}") from error
+    if not isinstance(document, dict) or document.pop("kind", None) != kind:
+        raise DocumentError(f'not a {kind}: the document has no "kind": "{kind}"')
+    return document

@@ -1,0 +1,225 @@
+"""Plan: what every party agrees on, and what it is worth."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from croupier.contribution import Layout
+from croupier.documents import plan_document, plan_parts
+from croupier.errors import DocumentError, GuaranteeError
+from croupier.model import canonical
+from croupier.policies import registry as policy_registry
+from croupier.policies.base import Policy, Setting
+from croupier.privacy.budget import Budget
+from croupier.privacy.guarantee import Guarantee
+from croupier.protocols import registry
+from croupier.protocols.base import Mechanism, Release, Terms
+from croupier.theory.schedules import Schedule, schedule
+
+PAPERS_LAYOUT = ("theorem", "released")
+"""Calibrations whose noise is stated for the paper's unscaled layout."""
+
+CLIPPED = "the device clips features and rewards to their declared bounds"
+COMPLETE = "batches are released complete, by a shuffler that does not collude with the analyzer"
+SWAPPED_ONCE = "a user is in at most {} batches, at most once in each"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Protocol, schedule and policy with the terms they were calibrated on; immutable.
+
+    ``Plan.calibrate`` cannot give a false promise. This constructor promises nothing: a plan
+    made with it is worth what ``guarantees()`` computes.
+    """
+
+    mechanism: Mechanism
+    policy: Policy
+    terms: Terms
+    budget: Budget | None = None
+
+    @classmethod
+    def calibrate(
+        cls,
+        protocol: str,
+        *,
+        dim: int,
+        batch_size: int,
+        horizon: int,
+        calibration: str,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        batches: str = "fixed",
+        policy: str = "ucb",
+        max_participations: int = 1,
+        honest_fraction: float = 1.0,
+        feature_norm: float = 1.0,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+        confidence: float | None = None,
+        outside: bool = False,
+        **policy_options: Any,
+    ) -> Plan:
+        """The plan that the named calibration gives for this budget.
+
+        ``confidence`` is the paper's alpha, 1/horizon unless given. ``outside`` takes a theorem's
+        formula beyond its range, which claims nothing. Further options go to the policy.
+        """
+        kind = registry.find(protocol)
+        terms = Terms(calibration, max_participations, honest_fraction, outside)
+        _offered(kind, terms)
+        layout = Layout(dim, calibration not in PAPERS_LAYOUT, 1.0, feature_norm, reward_range)
+        sizes = schedule(batches, batch_size, horizon)
+        budget = None if kind.trust == "none" else _budget(epsilon, delta, protocol)
+        mechanism = kind.calibrate(budget, layout, sizes, terms)
+        rule = policy_registry.find(policy)
+        setting = _setting(mechanism, terms, budget, confidence)
+        return cls(mechanism, rule.calibrate(setting, **policy_options), terms, budget)
+
+    @property
+    def layout(self) -> Layout:
+        """The coordinates of a contribution."""
+        return self.mechanism.layout
+
+    @property
+    def schedule(self) -> Schedule:
+        """The batch sizes."""
+        return self.mechanism.schedule
+
+    @property
+    def protocol(self) -> str:
+        """The protocol's or baseline's name."""
+        return self.mechanism.name
+
+    @property
+    def calibration(self) -> str:
+        """The name of the calibration that chose the noise."""
+        return self.terms.calibration
+
+    @property
+    def deployable(self) -> bool:
+        """Whether devices and an analyzer can run it."""
+        return hasattr(self.mechanism.release_type, "randomize")
+
+    def users(self, index: int) -> int:
+        """Reports that batch ``index`` waits for."""
+        return self.schedule.size(index)
+
+    def release(self, index: int) -> Release:
+        """Public parameters of batch ``index``."""
+        return self.mechanism.release(index)
+
+    def guarantees(self) -> dict[str, Guarantee]:
+        """Against the analyzer (shuffle), other users (joint), shuffler and network (local)."""
+        present = self.terms.max_participations
+        once = SWAPPED_ONCE.format(present)
+        return {
+            "shuffle": self.mechanism.guarantee(present).assuming(CLIPPED, once, COMPLETE),
+            "joint": self.mechanism.joint_guarantee(present).assuming(CLIPPED, once),
+            "local": self.mechanism.local_guarantee().assuming(CLIPPED, "one report alone"),
+        }
+
+    @property
+    def promise(self) -> Guarantee:
+        """The guarantee that the budget is about: the one of the mechanism's trust model."""
+        present = self.terms.max_participations
+        if self.mechanism.trust == "joint":
+            return self.mechanism.joint_guarantee(present)
+        return self.mechanism.guarantee(present)
+
+    @property
+    def met(self) -> bool:
+        """Whether the budget, if any, is proved to be met."""
+        return self.budget is None or self.promise.meets(self.budget)
+
+    def with_feature_norm(self, norm: float) -> Plan:
+        """The same noise for features of another norm, radius and guarantees recomputed."""
+        if norm == self.layout.feature_norm:
+            return self
+        layout = replace(self.layout, feature_norm=norm)
+        made = [(release.users, release.parameters) for release in self.mechanism.releases]
+        mechanism = type(self.mechanism).restore(layout, self.schedule, made)
+        setting = _setting(mechanism, self.terms, self.budget, self.policy.confidence)
+        policy = type(self.policy).calibrate(setting, **self.policy.options)
+        return replace(self, mechanism=mechanism, policy=policy)
+
+    def to_json(self) -> str:
+        """A document that ``from_json`` reads back bit for bit."""
+        return json.dumps(plan_document(self), indent=1, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Plan:
+        """Read a plan; a document whose id does not fit its content is refused."""
+        parts, claimed = plan_parts(text)
+        plan = cls(*parts)
+        if plan.id != claimed:
+            raise DocumentError(f"plan id is {plan.id}, the document says {claimed}")
+        return plan
+
+    @cached_property
+    def content(self) -> dict[str, Any]:
+        """Everything that makes the plan, as plain values; the id is its hash."""
+        layout, sizes, terms = self.layout, self.schedule, self.terms
+        return {
+            "protocol": self.protocol,
+            "calibration": self.calibration,
+            "policy": self.policy.name,
+            "policy_parameters": self.policy.parameters,
+            "dim": layout.dim,
+            "horizon": sizes.horizon,
+            "budget": self.budget and vars(self.budget),
+            "schedule": {"name": sizes.name, "first": sizes.first, "exponent": sizes.exponent},
+            "releases": [
+                {"users": release.users, "parameters": release.parameters}
+                for release in self.mechanism.releases
+            ],
+            "max_participations": terms.max_participations,
+            "honest_fraction": terms.honest_fraction,
+            "outside": terms.outside,
+            "scaled": layout.scaled,
+            "weight": layout.weight,
+            "feature_norm": layout.feature_norm,
+            "reward_range": list(layout.reward_range),
+        }
+
+    @cached_property
+    def id(self) -> str:
+        """A stable name: 32 hex digits of the SHA-256 of the content."""
+        return hashlib.sha256(canonical(self.content)).hexdigest()[:32]
+
+
+def _offered(kind: type[Mechanism], terms: Terms) -> None:
+    """Refuse a calibration that the mechanism does not have."""
+    if terms.calibration not in kind.calibrations:
+        known = ", ".join(kind.calibrations)
+        raise GuaranteeError(
+            f"calibration {terms.calibration!r} is not offered by {kind.name}; it offers: {known}"
+        )
+    if terms.calibration in PAPERS_LAYOUT and terms.honest_fraction != 1:
+        raise GuaranteeError(
+            f"{terms.calibration} constants count the noise of all users: honest_fraction must "
+            f"be 1, got {terms.honest_fraction!r}"
+        )
+
+
+def _budget(epsilon: float | None, delta: float | None, protocol: str) -> Budget:
+    for name, value in (("epsilon", epsilon), ("delta", delta)):
+        if value is None:
+            raise ValueError(f"{name} must be given for {protocol}, got None")
+    return Budget(epsilon, delta)  # type: ignore[arg-type]
+
+
+def _setting(
+    mechanism: Mechanism, terms: Terms, budget: Budget | None, confidence: float | None
+) -> Setting:
+    """The public numbers that the policy is set up with."""
+    sizes = mechanism.schedule
+    return Setting(
+        layout=mechanism.layout,
+        schedule=sizes,
+        confidence=1 / sizes.rounds if confidence is None else confidence,
+        noise_variance=mechanism.largest_noise_variance(sizes.batches),
+        released=mechanism.released_scale(budget) if terms.calibration == "released" else None,
+    )

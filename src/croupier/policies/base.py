@@ -1,0 +1,85 @@
+"""The seam of a policy: ``model(sums)`` on the server, ``choose(model, ...)`` on the device."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from croupier.coins import Coins
+from croupier.contribution import Layout
+from croupier.model import Model, ReleasedSums
+from croupier.theory.released import Scale
+from croupier.theory.schedules import Schedule
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """The arm played, and the scores and widths ``(..., arms)`` that decided it."""
+
+    arm: NDArray[np.intp]
+    scores: Floats
+    widths: Floats
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a policy may know when it is set up: public numbers only.
+
+    ``noise_variance`` is the largest of any prefix; ``released`` holds the authors' constants.
+    """
+
+    layout: Layout
+    schedule: Schedule
+    confidence: float
+    noise_variance: float
+    released: Scale | None = None
+
+
+class Policy(ABC):
+    """How released sums become a model and a model an arm; a frozen value."""
+
+    name: ClassVar[str]
+    confidence: float
+    """The paper's alpha: how often its high-probability bounds may fail."""
+
+    @classmethod
+    @abstractmethod
+    def calibrate(cls, setting: Setting, **options: Any) -> Self:
+        """The policy for this setting."""
+
+    @abstractmethod
+    def model(self, sums: ReleasedSums) -> Model:
+        """The next model from released sums; sums of no batch give the first one."""
+
+    @abstractmethod
+    def choose(
+        self,
+        model: Model,
+        features: Floats,
+        coins: Coins | None = None,
+        mask: NDArray[np.bool_] | None = None,
+    ) -> Choice:
+        """The arm for features ``(..., arms, dim)``; ``mask`` marks the available arms.
+
+        Ties go to the lowest index.
+        """
+
+    @property
+    @abstractmethod
+    def options(self) -> dict[str, Any]:
+        """The options that ``calibrate`` was given."""
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Public numbers that make the policy, as plain values."""
+        return asdict(self)  # type: ignore[call-overload, no-any-return]
+
+    def first_model(self, dim: int) -> Model:
+        """What devices play before anything was learnt."""
+        return self.model(ReleasedSums(np.zeros(dim), np.zeros((dim, dim)), 0, 0, 0.0))

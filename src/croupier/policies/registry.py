@@ -1,0 +1,16 @@
+"""Finds policies by name."""
+
+from __future__ import annotations
+
+from croupier.errors import UnknownNameError
+from croupier.policies.base import Policy
+from croupier.policies.ucb import Ucb
+
+POLICIES: dict[str, type[Policy]] = {Ucb.name: Ucb}
+
+
+def find(name: str) -> type[Policy]:
+    """The policy called ``name``."""
+    if name not in POLICIES:
+        raise UnknownNameError("policy", name, POLICIES)
+    return POLICIES[name]

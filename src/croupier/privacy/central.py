@@ -1,0 +1,63 @@
+"""Exact sensitivities of the central model's release strategies (MATH 3)."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from croupier.arguments import whole
+
+Counts = NDArray[np.int64]
+
+
+def tree_levels(steps: int) -> int:
+    """Levels of the binary tree over ``steps`` prefix sums: floor(log2 steps) + 1."""
+    return whole("steps", steps, 1).bit_length()
+
+
+@lru_cache(maxsize=64)
+def tree_sensitivity(steps: int, participations: int) -> float:
+    """The largest norm by which one user moves all released nodes, in units of one swap.
+
+    Prefix sums read a node only if it is a left child, so only those are released. A user in
+    several steps moves a node by the number of the user's steps below it; the maximum over all
+    placements is found by dynamic programming over the tree.
+    """
+    whole("participations", participations, 1)
+    present = min(participations, whole("steps", steps, 1))
+    return math.sqrt(int(_spine(steps, present)[present]))
+
+
+def _spine(steps: int, present: int) -> Counts:
+    """Best sum of squares for 0..present user steps in the first ``steps`` leaves."""
+    best = np.zeros(1, dtype=np.int64)
+    # Largest complete subtree first: it is a left child, what follows is a smaller tree.
+    for level in reversed(range(steps.bit_length())):
+        if steps >> level & 1:
+            left = _complete(level, present)
+            best = _combine(best, left + np.arange(left.size) ** 2, present)
+    return best
+
+
+@lru_cache(maxsize=256)
+def _complete(level: int, present: int) -> Counts:
+    """The same inside a complete subtree of ``2**level`` leaves, its own root left out."""
+    if level == 0:
+        return np.zeros(min(1, present) + 1, dtype=np.int64)
+    half = _complete(level - 1, present)
+    return _combine(half + np.arange(half.size) ** 2, half, present)
+
+
+def _combine(first: Counts, second: Counts, present: int) -> Counts:
+    """Max-plus convolution, cut at ``present``."""
+    size = min(first.size + second.size - 1, present + 1)
+    best = np.zeros(size, dtype=np.int64)
+    for count, value in enumerate(first[:size]):
+        room = min(second.size, size - count)
+        np.maximum(
+            best[count : count + room], value + second[:room], out=best[count : count + room]
+        )
+    return best

@@ -1,0 +1,220 @@
+"""The seam: what a protocol (or a baseline) is to everybody else.
+
+A mechanism makes one ``Release`` per batch and says what the releases together are worth. A
+baseline stops there. A shuffle protocol's releases also ``randomize`` on a device and ``analyze``
+on the server, which makes it deployable.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from croupier.arguments import fraction, whole
+from croupier.coins import Coins, SeededCoins
+from croupier.contribution import Layout
+from croupier.errors import GuaranteeError
+from croupier.privacy.budget import Budget
+from croupier.privacy.guarantee import Guarantee
+from croupier.shuffler import Messages, gather, shuffle
+from croupier.theory.released import Scale
+from croupier.theory.schedules import Schedule
+
+Floats = NDArray[np.float64]
+
+REAL_BITS = 64
+"""Bits of one real number in a report."""
+
+
+@dataclass(frozen=True)
+class Release(ABC):
+    """The public parameters of one batch sum; further fields are the mechanism's own."""
+
+    layout: Layout
+    users: int
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The mechanism's own parameters, as plain values."""
+        return {field.name: getattr(self, field.name) for field in fields(self)[2:]}
+
+    @property
+    def report_bits(self) -> int:
+        """Bits that one user sends."""
+        return REAL_BITS * self.layout.size
+
+    @property
+    @abstractmethod
+    def privacy_noise_std(self) -> float:
+        """Noise added for privacy on one coordinate of the batch sum."""
+
+    @property
+    def noise_std(self) -> float:
+        """All noise on one coordinate of the batch sum, worst-case rounding included."""
+        return self.privacy_noise_std
+
+    @abstractmethod
+    def sample_sum(self, contributions: Floats, rng: np.random.Generator) -> Floats:
+        """Released sums ``(..., size)`` of contributions ``(..., users, size)``."""
+
+
+class ShuffleRelease(Release):
+    """A release that devices and an analyzer can run."""
+
+    @abstractmethod
+    def randomize(self, contribution: Floats, coins: Coins) -> Messages:
+        """One user's messages: a fixed number of rows per channel, without identity."""
+
+    @abstractmethod
+    def analyze(self, messages: Messages) -> Floats:
+        """The unbiased batch sum ``(size,)`` from permuted messages, blind to their order."""
+
+    def sample_sum(self, contributions: Floats, rng: np.random.Generator) -> Floats:
+        """The real path: randomize, shuffle, analyze. Shortcuts must keep its law."""
+        coins = SeededCoins(np.random.SeedSequence(int(rng.integers(2**63))))
+        batches = contributions.reshape(-1, *contributions.shape[-2:])
+        sums = [self.run(batch, coins) for batch in batches]
+        return np.array(sums).reshape(*contributions.shape[:-2], self.layout.size)
+
+    def run(self, contributions: Floats, coins: Coins) -> Floats:
+        """Devices, shuffler and analyzer on the contributions ``(users, size)`` of one batch."""
+        reports = [self.randomize(row, coins) for row in contributions]
+        return self.analyze(shuffle(gather(reports), coins))
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a calibration is asked for besides the budget.
+
+    ``outside`` accepts a formula beyond its theorem's range, for pictures of what it would do.
+    """
+
+    calibration: str
+    max_participations: int = 1
+    honest_fraction: float = 1.0
+    outside: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse terms that cannot be kept."""
+        whole("max_participations", self.max_participations, 1)
+        fraction("honest_fraction", self.honest_fraction)
+
+
+class RunningSum(ABC):
+    """Prefix estimates from batch releases."""
+
+    @abstractmethod
+    def add(self, index: int, sums: Floats) -> tuple[Floats, float]:
+        """The estimate of everything up to batch ``index``, and its noise variance."""
+
+
+class FreshNoise(RunningSum):
+    """The default: every release brings its own noise, so variances add up."""
+
+    def __init__(self, mechanism: Mechanism) -> None:
+        self._mechanism = mechanism
+        self._total: Floats | float = 0.0
+        self._variance = 0.0
+
+    def add(self, index: int, sums: Floats) -> tuple[Floats, float]:
+        """The sum so far and the sum of the variances."""
+        self._total = self._total + sums
+        self._variance += self._mechanism.release(index).noise_std ** 2
+        return np.asarray(self._total), self._variance
+
+
+@dataclass(frozen=True)
+class Mechanism(ABC):
+    """A private sum of bounded vectors per batch; knows nothing of bandits.
+
+    ``releases`` has one entry per batch index, the last one serving all later batches.
+    """
+
+    layout: Layout
+    schedule: Schedule
+    releases: tuple[Release, ...]
+
+    name: ClassVar[str]
+    release_type: ClassVar[type[Release]]
+    calibrations: ClassVar[tuple[str, ...]]
+    trust: ClassVar[str] = "shuffle"
+    """Which of a plan's guarantees its budget is about: shuffle, joint, local or none."""
+
+    @classmethod
+    @abstractmethod
+    def calibrate(
+        cls, budget: Budget | None, layout: Layout, schedule: Schedule, terms: Terms
+    ) -> Self:
+        """The mechanism that the named calibration gives for this budget."""
+
+    @abstractmethod
+    def guarantee(self, participations: int = 1) -> Guarantee:
+        """Against the analyzer, for a user in that many batches."""
+
+    @abstractmethod
+    def local_guarantee(self) -> Guarantee:
+        """Of one report alone, against the shuffler and the network."""
+
+    def joint_guarantee(self, participations: int = 1) -> Guarantee:
+        """Against all other users, by the billboard lemma: what they see is post-processing."""
+        return self.guarantee(participations)
+
+    def release(self, index: int) -> Release:
+        """The public parameters of batch ``index``."""
+        return self.releases[min(index, len(self.releases) - 1)]
+
+    def running_sum(self, rng: np.random.Generator | None = None) -> RunningSum:
+        """Adds up releases. ``rng`` is for baselines whose server draws the noise itself."""
+        return FreshNoise(self)
+
+    def largest_noise_variance(self, batches: int) -> float:
+        """The largest noise variance of a prefix sum over the first ``batches`` releases."""
+        listed = min(batches, len(self.releases))
+        early = sum(self.release(index).noise_std ** 2 for index in range(listed))
+        return early + (batches - listed) * self.release(listed).noise_std ** 2
+
+    def formula(self, budget: Budget | None, terms: Terms) -> dict[str, float]:
+        """The calibration's own numbers for the first batch, where rounding changed them."""
+        return {}
+
+    def released_scale(self, budget: Budget | None) -> Scale:
+        """The confidence scale of the authors' script, where it has one (MATH 8)."""
+        raise GuaranteeError(f"{self.name} has no constants in the authors' script")
+
+    @classmethod
+    def restore(
+        cls, layout: Layout, schedule: Schedule, releases: list[tuple[int, dict[str, Any]]]
+    ) -> Self:
+        """The mechanism with the given (users, parameters) per batch."""
+        made = tuple(cls.release_type(layout, users, **own) for users, own in releases)
+        return cls(layout, schedule, made)
+
+
+class Protocol(Mechanism):
+    """A shuffle protocol: a mechanism whose releases devices and an analyzer can run."""
+
+    release_type: ClassVar[type[ShuffleRelease]]
+
+    def release(self, index: int) -> ShuffleRelease:
+        """The public parameters of batch ``index``, with the device's and analyzer's parts."""
+        release = super().release(index)
+        if not isinstance(release, ShuffleRelease):
+            raise TypeError(f"{self.name} must make ShuffleReleases, made {type(release).__name__}")
+        return release
+
+
+def needed(budget: Budget | None, name: str) -> Budget:
+    """The budget, or an error where a private mechanism was given none."""
+    if budget is None:
+        raise ValueError(f"epsilon and delta must be given for {name}, got None")
+    return budget
+
+
+def sum_std(release: Release, sigma: float) -> float:
+    """Noise of a batch sum when every user adds ``sigma`` per coordinate."""
+    return math.sqrt(release.users) * sigma

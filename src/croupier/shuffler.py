@@ -1,0 +1,91 @@
+"""The shuffler: moves opaque rows inside public channels, releases a batch once, forgets it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from croupier.coins import Coins, SystemCoins
+from croupier.errors import RefusedError
+
+Messages = Mapping[str, NDArray[Any]]
+"""Channel to rows ``(count, width)``; a row is the unit that is permuted."""
+
+
+def shuffle(messages: Messages, coins: Coins) -> Messages:
+    """Permute the rows of every channel, each by its own uniform permutation (Algorithm 1, S)."""
+    return {
+        channel: rows[coins.permutation(len(rows))] for channel, rows in sorted(messages.items())
+    }
+
+
+def gather(reports: Sequence[Messages]) -> Messages:
+    """The messages of many users, channel by channel."""
+    return {
+        channel: np.concatenate([report[channel] for report in reports]) for channel in reports[0]
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """What a device sends: messages, and the public batch that they are for. No identity."""
+
+    plan_id: str
+    batch: int
+    messages: Messages
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """What the analyzer receives: the permuted messages of one complete batch."""
+
+    plan_id: str
+    index: int
+    messages: Messages
+
+
+class Sizes(Protocol):
+    """The part of a plan that a shuffler needs."""
+
+    @property
+    def id(self) -> str:
+        """The plan's content id."""
+
+    def users(self, index: int) -> int:
+        """Reports that batch ``index`` waits for."""
+
+
+class Shuffler:
+    """Collects the reports of one batch after the other; never releases one short or twice."""
+
+    def __init__(self, plan: Sizes) -> None:
+        self._plan = plan
+        self._coins: Coins = SystemCoins()
+        self._reports: list[Messages] = []
+        self._index = 0
+
+    @property
+    def waiting(self) -> int:
+        """Reports in the open batch."""
+        return len(self._reports)
+
+    def collect(self, report: Report) -> Batch | None:
+        """Take one report; the batch if this one completes it, else None."""
+        if report.plan_id != self._plan.id:
+            raise RefusedError(f"report is for plan {report.plan_id}, this is {self._plan.id}")
+        if report.batch != self._index:
+            raise RefusedError(f"report is for batch {report.batch}, batch {self._index} is open")
+        self._reports.append(report.messages)
+        if len(self._reports) < self._plan.users(self._index):
+            return None
+        return self._release()
+
+    def _release(self) -> Batch:
+        batch = Batch(self._plan.id, self._index, shuffle(gather(self._reports), self._coins))
+        self._reports = []
+        self._index += 1
+        return batch

@@ -1,0 +1,1 @@
+"""Simulated users, a vectorised engine, sweeps over trials, and results on disk."""

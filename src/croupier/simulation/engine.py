@@ -1,0 +1,136 @@
+"""The engine: batches of users and many trials at once, through the deployed model code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from croupier.analyzer import running_sums
+from croupier.contribution import NORM_SLACK
+from croupier.model import Model, ReleasedSums
+from croupier.plan import Plan
+from croupier.protocols.base import RunningSum
+from croupier.simulation.problems import BLOCK, Problem, Users, World
+from croupier.theory.schedules import Span
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """Cumulative pseudo-regret ``(trials, points)`` after the rounds ``(points,)``."""
+
+    rounds: NDArray[np.int64]
+    regret: Floats
+    repairs: int
+
+
+def checkpoints(horizon: int, points: int) -> NDArray[np.int64]:
+    """At most ``points`` rounds, evenly spread, the last one included."""
+    return np.unique(np.linspace(0, horizon, min(points, horizon) + 1).round().astype(np.int64))[1:]
+
+
+def run(plan: Plan, problem: Problem, seed: int, trials: range, points: int = 200) -> Curves:
+    """Play the plan's horizon in every trial and record the regret at a few rounds."""
+    fitted = fitting_plan(plan, problem)
+    world = World(problem, seed, trials)
+    return Run(fitted, world, len(trials), _noise(seed, trials)).play(points)
+
+
+def _noise(seed: int, trials: range) -> np.random.Generator:
+    """The noise stream of a group of trials, apart from the streams of its users."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(trials.start, 9)))
+
+
+def fitting_plan(plan: Plan, problem: Problem) -> Plan:
+    """The plan for this problem's features; norms above the plan's only where it is declared."""
+    if problem.dim != plan.layout.dim:
+        raise ValueError(f"dim must be that of the plan {plan.layout.dim}, got {problem.dim}")
+    if problem.feature_norm <= plan.layout.feature_norm:
+        return plan
+    if problem.name != "released":
+        raise ValueError(
+            f"features of problem {problem.name!r} must have norm at most "
+            f"{plan.layout.feature_norm}, got {problem.feature_norm}"
+        )
+    return plan.with_feature_norm(problem.feature_norm)
+
+
+class Run:
+    """One pass over the horizon; holds the running sums and the regret so far."""
+
+    def __init__(self, plan: Plan, world: World, trials: int, noise: np.random.Generator) -> None:
+        self._plan = plan
+        self._world = world
+        self._trials = trials
+        self._noise = noise
+        self._running: RunningSum = plan.mechanism.running_sum(noise)
+        self._model = self._first_model()
+        self._regret = np.zeros(trials)
+        self._repairs = 0
+
+    def play(self, points: int) -> Curves:
+        """All batches, the open one included."""
+        rounds = checkpoints(self._plan.schedule.rounds, points)
+        curves = np.empty((self._trials, rounds.size))
+        for span in self._plan.schedule.spans():
+            steps = self._play(span)
+            inside = slice(*np.searchsorted(rounds, [span.start + 1, span.stop + 1]))
+            paid = np.cumsum(steps, axis=1)[:, rounds[inside] - span.start - 1]
+            curves[:, inside] = self._regret[:, None] + paid
+            self._regret += steps.sum(axis=1)
+        return Curves(rounds, curves, self._repairs)
+
+    def _play(self, span: Span) -> Floats:
+        """One batch; the regret of its rounds ``(trials, rounds)``."""
+        parts = [self._rounds(users) for users in self._segments(span)]
+        if span.complete:
+            self._learn(span, np.concatenate([given for given, _ in parts], axis=1))
+        return np.concatenate([regret for _, regret in parts], axis=1)
+
+    def _segments(self, span: Span) -> Iterator[Users]:
+        """The batch cut at the blocks in which users are drawn."""
+        start = span.start
+        while start < span.stop:
+            stop = min(span.stop, (start // BLOCK + 1) * BLOCK)
+            yield checked(self._world.users(start, stop), self._plan.layout.feature_norm)
+            start = stop
+
+    def _rounds(self, users: Users) -> tuple[Floats, Floats]:
+        """Choose, reward, contribute: contributions ``(trials, rounds, size)`` and regret."""
+        choice = self._plan.policy.choose(self._model, users.features)
+        arm = choice.arm[..., None]
+        mean = np.take_along_axis(users.means, arm, axis=-1)[..., 0]
+        played = np.take_along_axis(users.features, arm[..., None], axis=-2)[..., 0, :]
+        rewards = (users.uniforms < mean).astype(np.float64)
+        regret = np.broadcast_to(users.means.max(axis=-1) - mean, rewards.shape)
+        features = np.broadcast_to(played, (*rewards.shape, played.shape[-1]))
+        return self._plan.layout.encode(features, rewards), regret
+
+    def _learn(self, span: Span, contributions: Floats) -> None:
+        released = self._plan.release(span.index).sample_sum(contributions, self._noise)
+        total, variance = self._running.add(span.index, released)
+        # The axis of length 1 stands for the rounds of a batch, which all see one model.
+        sums = running_sums(self._plan, total[:, None], variance, span.index + 1, span.stop)
+        self._model = self._plan.policy.model(sums)
+        self._repairs += self._model.repairs
+
+    def _first_model(self) -> Model:
+        dim = self._plan.layout.dim
+        vector, matrix = np.zeros((self._trials, 1, dim)), np.zeros((self._trials, 1, dim, dim))
+        return self._plan.policy.model(ReleasedSums(vector, matrix, 0, 0, 0.0))
+
+
+def checked(users: Users, norm: float) -> Users:
+    """Users whose features keep the declared norm and whose mean rewards are probabilities."""
+    largest = np.sqrt(np.einsum("...d,...d->...", users.features, users.features).max())
+    if not largest <= norm * (1 + NORM_SLACK):
+        raise ValueError(f"features must have norm at most {norm}, got {largest}")
+    if not (users.means.min() >= -NORM_SLACK and users.means.max() <= 1 + NORM_SLACK):
+        raise ValueError(
+            f"mean rewards must be in [0, 1], got {users.means.min()}, {users.means.max()}"
+        )
+    return users
