@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from croupier.analyzer import running_sums
-from croupier.contribution import NORM_SLACK
 from croupier.model import Model, ReleasedSums
 from croupier.plan import Plan
 from croupier.protocols.base import RunningSum
@@ -96,7 +95,7 @@ class Run:
         start = span.start
         while start < span.stop:
             stop = min(span.stop, (start // BLOCK + 1) * BLOCK)
-            yield checked(self._world.users(start, stop), self._plan.layout.feature_norm)
+            yield self._world.users(start, stop)
             start = stop
 
     def _rounds(self, users: Users) -> tuple[Floats, Floats]:
@@ -122,15 +121,3 @@ class Run:
         dim = self._plan.layout.dim
         vector, matrix = np.zeros((self._trials, 1, dim)), np.zeros((self._trials, 1, dim, dim))
         return self._plan.policy.model(ReleasedSums(vector, matrix, 0, 0, 0.0))
-
-
-def checked(users: Users, norm: float) -> Users:
-    """Users whose features keep the declared norm and whose mean rewards are probabilities."""
-    largest = np.sqrt(np.einsum("...d,...d->...", users.features, users.features).max())
-    if not largest <= norm * (1 + NORM_SLACK):
-        raise ValueError(f"features must have norm at most {norm}, got {largest}")
-    if not (users.means.min() >= -NORM_SLACK and users.means.max() <= 1 + NORM_SLACK):
-        raise ValueError(
-            f"mean rewards must be in [0, 1], got {users.means.min()}, {users.means.max()}"
-        )
-    return users

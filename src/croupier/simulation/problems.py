@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from croupier.arguments import whole
+from croupier.contribution import NORM_SLACK
 from croupier.errors import UnknownNameError
 from croupier.plan import Plan
 
@@ -90,7 +91,7 @@ class World:
 
     def _arm_sets(self, block: int, count: int) -> tuple[Floats, Floats]:
         sets = [self._problem.features(self._rng(t, _FEATURES, block), count) for t in self._trials]
-        features = np.array(sets)
+        features = arms_innermost(np.array(sets))
         return features, np.einsum("trkd,td->trk", features, self._theta)
 
     def _uniforms(self, block: int) -> Floats:
@@ -101,7 +102,8 @@ class World:
         if self._shared is not None:
             return self._shared
         people = np.array([self._problem.visitor(block * BLOCK + i) for i in range(BLOCK)])
-        features = np.empty((len(self._trials), BLOCK, self._problem.arms, self._problem.dim))
+        shape = (len(self._trials), BLOCK, self._problem.dim, self._problem.arms)
+        features = np.empty(shape).swapaxes(-1, -2)
         means = np.empty(features.shape[:-1])
         for home in np.unique(people // BLOCK):
             here = people // BLOCK == home
@@ -114,7 +116,8 @@ class World:
         """Rounds ``index * BLOCK`` to ``(index + 1) * BLOCK``."""
         if self._cached is None or self._cached[0] != index:
             features, means = self._visitors(index)
-            self._cached = index, Users(features, means, self._uniforms(index))
+            users = Users(features, means, self._uniforms(index))
+            self._cached = index, checked(users, self._problem.feature_norm)
         return self._cached[1]
 
     def users(self, start: int, stop: int) -> Users:
@@ -124,6 +127,22 @@ class World:
         if self._shared is not None:
             return Users(block.features, block.means, block.uniforms[:, inside])
         return Users(block.features[:, inside], block.means[:, inside], block.uniforms[:, inside])
+
+
+def arms_innermost(features: Floats) -> Floats:
+    """The same features, stored so that the arms of a coordinate lie next to each other."""
+    return np.ascontiguousarray(features.swapaxes(-1, -2)).swapaxes(-1, -2)
+
+
+def checked(users: Users, norm: float) -> Users:
+    """Users whose features keep the declared norm and whose mean rewards are probabilities."""
+    largest = math.sqrt(np.einsum("...d,...d->...", users.features, users.features).max())
+    if not largest <= norm * (1 + NORM_SLACK):
+        raise ValueError(f"features must have norm at most {norm}, got {largest}")
+    low, high = users.means.min(), users.means.max()
+    if not (low >= -NORM_SLACK and high <= 1 + NORM_SLACK):
+        raise ValueError(f"mean rewards must be in [0, 1], got {low} to {high}")
+    return users
 
 
 def unit_vectors(rng: np.random.Generator, *shape: int) -> Floats:

@@ -1,0 +1,86 @@
+"""The entry point: commands, exit codes, and errors as one clear line."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import version
+from typing import Annotated, Any
+
+try:
+    import typer
+except ImportError:  # pragma: no cover - depends on what is installed
+    sys.exit("croupier: typer is not installed; install it with: pip install 'croupier[cli]'")
+
+from croupier.cli import planning, simulating
+from croupier.errors import CroupierError
+
+BAD_INPUT = 2
+STOPPED = 130
+
+app = typer.Typer(
+    help="Private contextual bandits in the shuffle model.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+for command in (
+    planning.plan,
+    planning.show,
+    planning.epsilon,
+    simulating.simulate,
+    simulating.compare,
+    simulating.figure,
+    planning.protocols,
+):
+    app.command()(command)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"croupier {version('croupier')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Private contextual bandits in the shuffle model."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command: 0 if it succeeded, 1 if the answer is no, 2 on bad input."""
+    try:
+        return int(app(arguments, standalone_mode=False) or 0)
+    except typer.TyperException as error:
+        return _refuse(_usage(error))
+    except (CroupierError, ValueError, OverflowError, OSError) as error:
+        return _refuse(str(error))
+    except (KeyboardInterrupt, typer.Abort):
+        print("croupier: stopped; what was written stays", file=sys.stderr)
+        return STOPPED
+
+
+def _usage(error: Any) -> str:
+    """Typer's sentence, with the value where it leaves it out."""
+    details: list[Any] = getattr(error.__cause__, "errors", list)()
+    given = f", got {details[0]['input']!r}" if details else ""
+    text: str = error.format_message() or "no command was given; see croupier --help"
+    return text + given
+
+
+def _refuse(text: str) -> int:
+    line = " ".join(text.split())
+    print(f"croupier: {line}", file=sys.stderr)
+    return BAD_INPUT
+
+
+def run() -> None:
+    """What the installed command calls."""
+    sys.exit(main())
+
+
+if __name__ == "__main__":
+    run()

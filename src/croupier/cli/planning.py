@@ -1,0 +1,163 @@
+"""The commands ``plan``, ``show``, ``epsilon`` and ``protocols``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from croupier.cli import options, screen, words
+from croupier.documents import guarantee_document, plan_document
+from croupier.errors import DocumentError
+from croupier.model import Model
+from croupier.plan import Plan
+from croupier.protocols import registry
+from croupier.protocols.base import Protocol
+from croupier.simulation.results import write_whole
+
+
+def plan(
+    protocol: Annotated[str, typer.Option(help="A protocol or baseline; see `protocols`.")],
+    dim: options.Dim,
+    batch_size: options.BatchSize,
+    horizon: options.Horizon,
+    calibration: options.Calibration,
+    epsilon: Annotated[float | None, typer.Option(help="Privacy loss asked for.")] = None,
+    delta: Annotated[float | None, typer.Option(help="Failure probability asked for.")] = None,
+    batches: Annotated[str, typer.Option(help="The batch schedule: fixed.")] = "fixed",
+    policy: options.Policy = "ucb",
+    max_participations: options.Participations = 1,
+    honest_fraction: Annotated[float, typer.Option(help="Users who add their noise.")] = 1.0,
+    regularizer: Annotated[str, typer.Option(help="fixed or growing.")] = "fixed",
+    exploration: Annotated[float, typer.Option(help="Factor on the radius; 1 is theory.")] = 1.0,
+    out: Annotated[Path | None, typer.Option(help="Write the plan to this file.")] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Calibrate the noise for a budget and say what it is worth.
+
+    Example: croupier plan --protocol vector-sum --epsilon 1 --delta 1e-5 --dim 5
+    --batch-size 1000 --horizon 100000 --calibration theorem --out plan.json
+    """
+    made = Plan.calibrate(
+        protocol,
+        dim=dim,
+        batch_size=batch_size,
+        horizon=horizon,
+        calibration=calibration,
+        epsilon=epsilon,
+        delta=delta,
+        batches=batches,
+        policy=policy,
+        max_participations=max_participations,
+        honest_fraction=honest_fraction,
+        regularizer=regularizer,
+        exploration=exploration,
+    )
+    _warnings(made, epsilon)
+    if out is not None:
+        write_whole(out, made.to_json())
+    screen.emit(plan_document(made), words.plan_words(made), as_json)
+
+
+def _warnings(made: Plan, epsilon: float | None) -> None:
+    if made.budget is None and epsilon is not None:
+        screen.warn(f"{made.protocol} adds no noise: the budget is not used")
+    if made.calibration == "released":
+        screen.warn("these are the constants of the authors' script: nothing is proved by them")
+    if made.budget is not None and not made.met:
+        screen.warn(f"the budget: {words.verdict(made.promise, made.budget)}")
+
+
+def show(
+    file: Annotated[Path, typer.Argument(help="A plan or a model.")],
+    as_json: options.Json = False,
+) -> None:
+    """Explain a plan or a model in words.
+
+    Example: croupier show plan.json
+    """
+    text = screen.read_text(file)
+    try:
+        kind = json.loads(text).get("kind")
+    except (json.JSONDecodeError, AttributeError) as error:
+        raise DocumentError(f"{file} is neither a plan nor a model: {error}") from error
+    if kind == "model":
+        model = Model.from_json(text)
+        screen.emit(json.loads(model.to_json()), words.model_words(model), as_json)
+    else:
+        made = screen.read_plan(file)
+        screen.emit(plan_document(made), words.plan_words(made), as_json)
+
+
+def epsilon(
+    file: options.PlanFile,
+    delta: Annotated[float | None, typer.Option(help="At this delta; the plan's own.")] = None,
+    as_json: options.Json = False,
+) -> None:
+    """What a plan is worth at any delta; exits 1 if its budget is not proved to be met.
+
+    Example: croupier epsilon plan.json --delta 1e-6
+    """
+    made = screen.read_plan(file)
+    at = made.budget.delta if delta is None and made.budget else delta
+    if at is None:
+        raise ValueError("delta must be given for a plan without a budget, got None")
+    if not 0 < at < 1:
+        raise ValueError(f"delta must be between 0 and 1, got {at}")
+    screen.emit(_worth(made, at), _worth_words(made, at), as_json)
+    if not made.met:
+        raise typer.Exit(1)
+
+
+def _worth(made: Plan, delta: float) -> dict[str, Any]:
+    return {
+        "id": made.id,
+        "protocol": made.protocol,
+        "calibration": made.calibration,
+        "delta": delta,
+        "budget": made.content["budget"],
+        "met": made.met,
+        "guarantees": {
+            name: guarantee_document(guarantee, delta)
+            for name, guarantee in made.guarantees().items()
+        },
+    }
+
+
+def _worth_words(made: Plan, delta: float) -> str:
+    lines = [
+        f"{name:<8} {words.guarantee_words(guarantee, delta)}"
+        for name, guarantee in made.guarantees().items()
+    ]
+    if made.budget is not None:
+        asked = f"({made.budget.epsilon:g}, {made.budget.delta:g})"
+        lines.append(f"claim    {asked}: {words.verdict(made.promise, made.budget)}")
+    return "\n".join(lines)
+
+
+def protocols(as_json: options.Json = False) -> None:
+    """List what is installed, third-party protocols included.
+
+    Example: croupier protocols
+    """
+    rows = [_row(name) for name in sorted(registry.names())]
+    table = Table("name", "kind", "trust model", "calibrations", "what it is", box=None)
+    for row in rows:
+        offered = ", ".join(row["calibrations"])
+        table.add_row(row["name"], row["kind"], row["trust"], offered, row["summary"])
+    screen.emit({"protocols": rows}, table, as_json)
+
+
+def _row(name: str) -> dict[str, Any]:
+    found = registry.find(name)
+    return {
+        "name": name,
+        "kind": "protocol" if issubclass(found, Protocol) else "baseline",
+        "built_in": name in registry.BUILT_IN,
+        "trust": found.trust,
+        "calibrations": list(found.calibrations),
+        "summary": (found.__doc__ or "").strip().splitlines()[0],
+    }

@@ -1,0 +1,143 @@
+"""Plans, models and guarantees in words."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from croupier.model import Model
+from croupier.plan import Plan
+from croupier.privacy.budget import Budget
+from croupier.privacy.guarantee import Guarantee
+from croupier.protocols.base import Release
+
+AGAINST = {
+    "shuffle": "the analyzer and everybody after it",
+    "joint": "all other users together",
+    "local": "the shuffler and the network, one report alone",
+}
+
+
+def plan_words(plan: Plan) -> str:
+    """A plan for somebody who has to decide about it."""
+    return "\n".join([*_frame(plan), *_noise(plan), *_promises(plan)])
+
+
+def _frame(plan: Plan) -> list[str]:
+    sizes, layout = plan.schedule, plan.layout
+    played = sizes.batches * sizes.first
+    kind = "can be deployed" if plan.deployable else "a baseline, for simulations only"
+    lines = [
+        f"Plan {plan.id}",
+        f"  protocol      {plan.protocol} ({kind}), calibration {plan.calibration!r}",
+        f"  features      dimension {layout.dim}, norm at most {layout.feature_norm:g}; "
+        f"rewards in [{layout.reward_range[0]:g}, {layout.reward_range[1]:g}]",
+        f"  batches       {sizes.batches} of {sizes.first} users ({sizes.name}), "
+        f"horizon {sizes.horizon}",
+        f"  policy        {plan.policy.name}: {_policy(plan)}",
+        f"  users         each in at most {plan.terms.max_participations} of the batches, "
+        "at most once in a batch",
+    ]
+    if sizes.horizon is not None and sizes.horizon > played:
+        lines.append(f"  left over     the last {sizes.horizon - played} users are not released")
+    return lines
+
+
+def _policy(plan: Plan) -> str:
+    own = plan.policy.parameters
+    shown = {name: own[name] for name in ("regularizer", "radius", "exploration") if name in own}
+    return ", ".join(
+        f"{name} {value:.6g}" if isinstance(value, float) else f"{name} by the lemma"
+        for name, value in shown.items()
+    )
+
+
+def _noise(plan: Plan) -> list[str]:
+    first = plan.release(0)
+    own = ", ".join(f"{name} {_number(value)}" for name, value in first.parameters.items())
+    size = first.report_bits
+    return [
+        f"  parameters    {own or 'none'}",
+        f"  noise         std {first.noise_std:.6g} per coordinate of a batch sum"
+        f"{_rounding(first)}",
+        f"  report        {size} bits, {bytes_words(size)}",
+    ]
+
+
+def _rounding(first: Release) -> str:
+    if first.noise_std == first.privacy_noise_std:
+        return ""
+    return f" ({first.privacy_noise_std:.6g} for privacy, the rest is rounding)"
+
+
+def _number(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def bytes_words(bits: int) -> str:
+    """A size that people can picture."""
+    size = bits / 8
+    for unit in ("bytes", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} GB"
+
+
+def _promises(plan: Plan) -> list[str]:
+    lines = ["", *_claim(plan), "What is proved:"]
+    delta = plan.budget.delta if plan.budget else None
+    for name, guarantee in plan.guarantees().items():
+        lines.append(f"  {name:<8}against {AGAINST[name]}: {guarantee_words(guarantee, delta)}")
+    proved = [guarantee for guarantee in plan.guarantees().values() if guarantee.proved]
+    shown = dict.fromkeys(text for guarantee in proved for text in guarantee.assumptions)
+    heading = ["Assuming:"] if shown else []
+    return [*lines, *heading, *(f"  - {text}" for text in shown)]
+
+
+def _claim(plan: Plan) -> list[str]:
+    if plan.budget is None:
+        return ["No privacy is asked for."]
+    asked = f"({plan.budget.epsilon:g}, {plan.budget.delta:g})"
+    if plan.terms.outside:
+        return [f"Asked for: {asked}, outside the theorem's range: nothing is claimed."]
+    return [f"Asked for: {asked}: {verdict(plan.promise, plan.budget)}."]
+
+
+def verdict(guarantee: Guarantee, budget: Budget) -> str:
+    """Whether a claim holds, as far as anything is proved."""
+    if not guarantee.proved:
+        return "not proved"
+    if guarantee.meets(budget):
+        return "proved to hold"
+    return f"does NOT hold, the true delta is {guarantee.delta(budget.epsilon):.4g}"
+
+
+def guarantee_words(guarantee: Guarantee, delta: float | None) -> str:
+    """One guarantee in a line."""
+    if not guarantee.proved:
+        return f"not proved ({guarantee.reason})"
+    if delta is None:
+        return f"mu = {guarantee.mu}"
+    epsilon = guarantee.epsilon(delta)
+    known = f", mu = {guarantee.mu:.6g}" if guarantee.mu is not None else ""
+    shown = f"{epsilon:.6g}" if math.isfinite(epsilon) else "infinite"
+    return f"epsilon {shown} at delta {delta:g}{known} ({guarantee.method})"
+
+
+def model_words(model: Model) -> str:
+    """A model for somebody who wants to know what a device would do with it."""
+    spread = np.sqrt(np.maximum(np.linalg.eigvalsh(model.matrix), 0.0))
+    theta = ", ".join(f"{value:.4g}" for value in model.theta)
+    return "\n".join(
+        [
+            f"Model {model.hash[:32]}, version {model.version} (policy {model.policy})",
+            f"  plan          {model.plan_id or 'none'}",
+            f"  learnt from   {model.users} users in {model.version} batches",
+            f"  theta         ({theta}), norm {np.linalg.norm(model.theta):.4g}",
+            f"  optimism      {model.scale:.4g} widths; a unit feature is "
+            f"{spread.min():.4g} to {spread.max():.4g} wide",
+            f"  repairs       {model.repairs} eigenvalues were raised for this model",
+        ]
+    )

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from croupier.errors import ResultsError
+from croupier.plan import Plan
+from croupier.simulation import sweep as sweeping
+from croupier.simulation.compare import LINUCB, VECTOR, Arena, line_up
+from croupier.simulation.problems import Sphere
+from croupier.simulation.results import load_frame
+from croupier.simulation.sweep import Job, simulate, sweep
+
+ARENA = Arena(
+    dim=3, horizon=120, batch_size=20, epsilon=10.0, delta=0.1, calibration="released", arms=5
+)
+
+
+def jobs() -> list[Job]:
+    return line_up((LINUCB, VECTOR), ARENA)
+
+
+def regrets(outcomes: list[sweeping.Outcome]) -> list[np.ndarray]:
+    return [outcome.regret for outcome in outcomes]
+
+
+def test_one_seed_reproduces_every_number() -> None:
+    first = regrets(sweep(jobs(), trials=3, seed=5))
+    again = regrets(sweep(jobs(), trials=3, seed=5))
+    other = regrets(sweep(jobs(), trials=3, seed=6))
+    assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
+    assert not np.array_equal(first[0], other[0])
+
+
+def test_one_worker_or_three_give_the_same_numbers() -> None:
+    alone = regrets(sweep(jobs(), trials=30, seed=1, workers=1))
+    together = regrets(sweep(jobs(), trials=30, seed=1, workers=3))
+    assert all(np.array_equal(a, b) for a, b in zip(alone, together, strict=True))
+
+
+def test_a_resumed_run_computes_only_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = regrets(sweep(jobs(), trials=30, seed=1, out=tmp_path / "whole"))
+    cut = tmp_path / "cut"
+    sweep(jobs(), trials=30, seed=1, out=cut)
+    lost = sorted(cut.glob("*.csv"))[1]
+    lost.unlink()
+    (cut / "half.csv.draft").write_text("a killed writer leaves a draft")
+    calls: list[range] = []
+    real = sweeping.engine.run
+
+    def counted(plan: Plan, problem: Sphere, seed: int, trials: range, points: int) -> object:
+        calls.append(trials)
+        return real(plan, problem, seed, trials, points)
+
+    monkeypatch.setattr(sweeping.engine, "run", counted)
+    resumed = regrets(sweep(jobs(), trials=30, seed=1, out=cut))
+    assert len(calls) == 1
+    assert all(np.array_equal(a, b) for a, b in zip(whole, resumed, strict=True))
+    assert (
+        lost.read_text().splitlines()[:-1]
+        == ((tmp_path / "whole" / lost.name).read_text().splitlines()[:-1])
+    )
+
+
+@pytest.mark.parametrize("keep", [0, 10, -1, -40])
+def test_a_truncated_file_is_refused_and_nothing_else_is_touched(tmp_path: Path, keep: int) -> None:
+    sweep(jobs(), trials=2, seed=1, out=tmp_path)
+    victim, other = sorted(tmp_path.glob("*.csv"))
+    intact = other.read_text()
+    victim.write_text(victim.read_text()[:keep])
+    with pytest.raises(ResultsError, match=victim.name):
+        sweep(jobs(), trials=2, seed=1, out=tmp_path)
+    assert other.read_text() == intact
+
+
+def test_a_damaged_number_is_refused(tmp_path: Path) -> None:
+    sweep(jobs(), trials=2, seed=1, out=tmp_path)
+    victim = sorted(tmp_path.glob("*.csv"))[0]
+    lines = victim.read_text().splitlines()
+    lines[3] = lines[3].rsplit(",", 1)[0] + ",x.5"
+    victim.write_text("\n".join(lines) + "\n")
+    with pytest.raises(ResultsError, match="damaged"):
+        sweep(jobs(), trials=2, seed=1, out=tmp_path)
+
+
+def test_results_of_another_run_are_refused_with_the_field_that_differs(tmp_path: Path) -> None:
+    sweep(jobs(), trials=2, seed=1, out=tmp_path)
+    with pytest.raises(ResultsError, match="seed there is 1, asked for is 2"):
+        sweep(jobs(), trials=2, seed=2, out=tmp_path)
+
+
+def test_rows_load_into_pandas_with_what_they_are_about(tmp_path: Path) -> None:
+    outcomes = sweep(jobs(), trials=2, seed=1, out=tmp_path, points=10)
+    table = load_frame(tmp_path)
+    assert list(table.columns) == [
+        "algorithm", "plan", "epsilon", "seed", "trial", "round", "regret",
+    ]  # fmt: skip
+    assert len(table) == 2 * 2 * 10
+    last = table[(table["round"] == 120) & (table["algorithm"] == "LinUCB-SDP-Vec")]
+    assert last["regret"].tolist() == outcomes[1].regret[:, -1].tolist()
+    assert set(table["epsilon"].dropna()) == {10.0}
+
+
+def test_loading_an_empty_directory_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ResultsError, match="no results"):
+        load_frame(tmp_path)
+
+
+def test_progress_counts_up_to_all_rounds() -> None:
+    seen: list[tuple[int, int]] = []
+    sweep(jobs(), trials=2, seed=1, progress=lambda done, total: seen.append((done, total)))
+    assert seen[0] == (0, 480)
+    assert seen[-1] == (480, 480)
+
+
+def test_all_algorithms_meet_the_same_users() -> None:
+    """Two plans that choose alike see the same rewards, so the same regret."""
+    plan = Plan.calibrate("linucb", dim=3, batch_size=20, horizon=120, calibration="released")
+    twin = Plan.calibrate("noiseless", dim=3, batch_size=20, horizon=120, calibration="released")
+    left = simulate(plan, Sphere(3, 5), trials=3)
+    right = simulate(twin, Sphere(3, 5), trials=3)
+    np.testing.assert_allclose(left.regret, right.regret, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["trials", "workers", "points"])
+def test_zero_of_anything_is_refused_by_name(name: str) -> None:
+    settings = {"trials": 1, name: 0}
+    with pytest.raises(ValueError, match=f"{name} must be a whole number of at least 1, got 0"):
+        sweep(jobs(), **settings)
+
+
+def test_a_document_has_null_where_one_trial_has_no_standard_error() -> None:
+    (outcome, _) = sweep(jobs(), trials=1)
+    document = outcome.document()
+    assert document["final_regret"]["standard_error"] is None
+    assert document["curve"]["round"][-1] == document["horizon"] == 120
+
+
+def test_the_open_batch_is_played_and_reported_as_unreleased() -> None:
+    plan = Plan.calibrate("linucb", dim=3, batch_size=50, horizon=120, calibration="released")
+    document = simulate(plan, Sphere(3, 5), trials=1).document()
+    assert document["unreleased_rounds"] == 20
