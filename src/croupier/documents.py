@@ -14,7 +14,7 @@ from croupier.privacy.budget import Budget
 from croupier.privacy.guarantee import Guarantee
 from croupier.protocols import registry
 from croupier.protocols.base import Mechanism, Release, Terms
-from croupier.theory.schedules import schedule
+from croupier.theory.schedules import Schedule, schedule
 
 if TYPE_CHECKING:
     from croupier.plan import Plan
@@ -35,7 +35,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         **plan.content,
         "releases": shown,
         "batches": plan.schedule.batches,
-        "unreleased_rounds": plan.schedule.rounds - _released_rounds(plan),
+        "unreleased_rounds": plan.schedule.unreleased,
         "parameters": first.parameters,
         "before_ceilings": plan.mechanism.formula(plan.budget, plan.terms),
         "noise_std": first.noise_std,
@@ -87,11 +87,9 @@ def _restore(document: dict[str, Any]) -> Parts:
         document["feature_norm"],
         (low, high),
     )
-    sizes = document["schedule"]
+    sizes = _schedule(document)
     made = [(release["users"], release["parameters"]) for release in document["releases"]]
-    mechanism = registry.find(document["protocol"]).restore(
-        layout, schedule(sizes["name"], sizes["first"], document["horizon"]), made
-    )
+    mechanism = registry.find(document["protocol"]).restore(layout, sizes, made)
     terms = Terms(
         document["calibration"],
         document["max_participations"],
@@ -103,6 +101,18 @@ def _restore(document: dict[str, Any]) -> Parts:
     return mechanism, policy, terms, budget
 
 
+def _schedule(document: dict[str, Any]) -> Schedule:
+    """The schedule, whose exponent follows from its name and must not say otherwise."""
+    told = document["schedule"]
+    sizes = schedule(told["name"], told["first"], document["horizon"])
+    if told["exponent"] != sizes.exponent:
+        raise DocumentError(
+            f"schedule {sizes.name!r} has exponent {sizes.exponent}, "
+            f"the document says {told['exponent']!r}"
+        )
+    return sizes
+
+
 def _release_document(release: Release) -> dict[str, Any]:
     return {
         "users": release.users,
@@ -111,7 +121,3 @@ def _release_document(release: Release) -> dict[str, Any]:
         "privacy_noise_std": release.privacy_noise_std,
         "report_bits": release.report_bits,
     }
-
-
-def _released_rounds(plan: Plan) -> int:
-    return sum(span.stop - span.start for span in plan.schedule.spans() if span.complete)

@@ -78,10 +78,11 @@ class Model:
         try:
             theta, matrix = (np.array(document.pop(name), dtype=float) for name in _ARRAYS)
             model = cls(theta=theta, matrix=matrix, **document)
+            found = model.hash
         except (KeyError, TypeError, ValueError) as error:
             raise DocumentError(f"not a model: {error}") from error
-        if model.hash != claimed:
-            raise DocumentError(f"model hash is {model.hash}, the document says {claimed}")
+        if found != claimed:
+            raise DocumentError(f"model hash is {found}, the document says {claimed}")
         return model
 
 

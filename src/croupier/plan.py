@@ -18,6 +18,7 @@ from croupier.privacy.budget import Budget
 from croupier.privacy.guarantee import Guarantee
 from croupier.protocols import registry
 from croupier.protocols.base import Mechanism, Release, Terms
+from croupier.theory.constants import composed_budget
 from croupier.theory.schedules import Schedule, schedule
 
 PAPERS_LAYOUT = ("theorem", "released")
@@ -25,7 +26,7 @@ PAPERS_LAYOUT = ("theorem", "released")
 
 CLIPPED = "the device clips features and rewards to their declared bounds"
 COMPLETE = "batches are released complete, by a shuffler that does not collude with the analyzer"
-SWAPPED_ONCE = "a user is in at most {} batches, at most once in each"
+SWAPPED_ONCE = "a user is in at most {} of the batches, at most once in each"
 
 
 @dataclass(frozen=True)
@@ -154,8 +155,12 @@ class Plan:
         """Read a plan; a document whose id does not fit its content is refused."""
         parts, claimed = plan_parts(text)
         plan = cls(*parts)
-        if plan.id != claimed:
-            raise DocumentError(f"plan id is {plan.id}, the document says {claimed}")
+        try:
+            found = plan.id
+        except ValueError as error:
+            raise DocumentError(f"not a plan: {error}") from error
+        if found != claimed:
+            raise DocumentError(f"plan id is {found}, the document says {claimed}")
         return plan
 
     @cached_property
@@ -216,10 +221,11 @@ def _setting(
 ) -> Setting:
     """The public numbers that the policy is set up with."""
     sizes = mechanism.schedule
+    part = budget and composed_budget(budget, terms.max_participations)
     return Setting(
         layout=mechanism.layout,
         schedule=sizes,
         confidence=1 / sizes.rounds if confidence is None else confidence,
         noise_variance=mechanism.largest_noise_variance(sizes.batches),
-        released=mechanism.released_scale(budget) if terms.calibration == "released" else None,
+        released=mechanism.released_scale(part) if terms.calibration == "released" else None,
     )

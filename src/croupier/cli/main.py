@@ -58,6 +58,8 @@ def main(arguments: list[str] | None = None) -> int:
         return _refuse(_usage(error))
     except (CroupierError, ValueError, OverflowError, OSError) as error:
         return _refuse(str(error))
+    except MemoryError as error:
+        return _refuse(f"not enough memory for this size: {error}")
     except (KeyboardInterrupt, typer.Abort):
         print("croupier: stopped; what was written stays", file=sys.stderr)
         return STOPPED

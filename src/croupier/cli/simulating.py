@@ -98,7 +98,7 @@ def compare(
         max_participations=max_participations,
     )
     jobs = tuple(lineup.line_up(lineup.ALL_ENTRIES, arena))
-    title = f"d = {dim}, {arms} arms, B = {batch_size}, \N{GREEK SMALL LETTER DELTA} = {delta:g}"
+    title = f"d = {dim}, {arms} arms, B = {batch_size}, {paper.DELTA} = {delta:g}"
     heading = f"The paper's algorithms, {calibration} constants"
     figure = Figure("compare", heading, (Panel(title, jobs),))
     _make(figure, out, as_json, trials=trials, seed=seed, workers=workers)

@@ -26,7 +26,6 @@ def plan_words(plan: Plan) -> str:
 
 def _frame(plan: Plan) -> list[str]:
     sizes, layout = plan.schedule, plan.layout
-    played = sizes.batches * sizes.first
     kind = "can be deployed" if plan.deployable else "a baseline, for simulations only"
     lines = [
         f"Plan {plan.id}",
@@ -39,8 +38,8 @@ def _frame(plan: Plan) -> list[str]:
         f"  users         each in at most {plan.terms.max_participations} of the batches, "
         "at most once in a batch",
     ]
-    if sizes.horizon is not None and sizes.horizon > played:
-        lines.append(f"  left over     the last {sizes.horizon - played} users are not released")
+    if sizes.unreleased:
+        lines.append(f"  left over     the last {sizes.unreleased} users are not released")
     return lines
 
 

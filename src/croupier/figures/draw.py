@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from croupier.errors import MissingExtraError
-from croupier.figures.paper import Figure, Panel
+from croupier.figures.paper import EPSILON, Figure, Panel
 from croupier.simulation.engine import fitting_plan
 from croupier.simulation.results import write_whole
 from croupier.simulation.sweep import Job, Outcome
@@ -57,7 +57,7 @@ def privacy_label(job: Job) -> str:
         return "not private"
     proved = plan.promise.epsilon(plan.budget.delta)
     worth = f"proved {proved:.3g}" if math.isfinite(proved) else "no guarantee"
-    return f"\N{GREEK SMALL LETTER EPSILON} {plan.budget.epsilon:g}, {worth}"
+    return f"{EPSILON} {plan.budget.epsilon:g}, {worth}"
 
 
 def legend_label(job: Job) -> str:
@@ -92,8 +92,9 @@ def _canvas(figure: Figure, outcomes: Outcomes) -> Any:
     )
     for axis, panel in zip(axes[0], figure.panels, strict=True):
         _panel(axis, panel, outcomes)
-    axes[0][0].set_ylabel("cumulative regret" if not figure.panels[0].points else "regret at T")
-    canvas.suptitle(f"{figure.title} (band: 95 % of the mean)", fontsize=8)
+    what = "regret at T" if figure.panels[0].points else "cumulative regret"
+    axes[0][0].set_ylabel(f"{what} (mean, 95 % band)")
+    canvas.suptitle(figure.title, fontsize=9)
     return canvas
 
 
@@ -156,13 +157,13 @@ def _batch_sizes(axis: Axes, panel: Panel, outcomes: Outcomes) -> None:
             label=legend_label(group[0]),
         )
         axis.fill_between(sizes, mean - spread, mean + spread, color=look.colour, alpha=0.2, lw=0)
-    low, high = axis.get_xlim()
+    every = [job.plan.schedule.first for job in panel.points]
     for position, job in enumerate(panel.curves):
         look = _look(job, position)
         level = outcomes[job].mean[-1]
         style = "--" if job.refused else "-"
         label = f"{legend_label(job)}, B = {job.plan.schedule.first}"
-        marks = np.geomspace(max(low, 1), high, 5)
+        marks = np.geomspace(min(every), max(every), 5)
         axis.plot(
             marks, np.full(5, level), style, color=look.colour, lw=1, label=label,
             marker=look.marker, markersize=3,

@@ -52,29 +52,26 @@ PAPER = Arena(
     dim=5, horizon=20000, batch_size=20, epsilon=1.0, delta=0.1, calibration="released", arms=100
 )
 
-BATCH_SIZES = (5, 10, 20, 50, 100, 200, 380, 700, 1200, 2000)
+EPSILON = "\N{GREEK SMALL LETTER EPSILON}"
+DELTA = "\N{GREEK SMALL LETTER DELTA}"
+
+BATCH_SIZES = (5, 10, 20, 50, 100, 150, 200, 250, 300, 380, 500, 700, 1200, 2000)
 PARTICIPATIONS = (1, 10, 100)
 
 
 def fig1(arena: Arena) -> Figure:
     """Regret at three privacy levels (figure ``fig:all_algos``)."""
     panels = tuple(
-        Panel(
-            f"\N{GREEK SMALL LETTER EPSILON} = {epsilon:g}", _five(replace(arena, epsilon=epsilon))
-        )
+        Panel(f"{EPSILON} = {epsilon:g}", _five(replace(arena, epsilon=epsilon)))
         for epsilon in (0.2, 1.0, 10.0)
     )
-    return Figure(
-        "fig1", f"Regret at three privacy levels, d = {arena.dim}, {_delta(arena)}", panels
-    )
+    return Figure("fig1", f"Three privacy levels, d = {arena.dim}, {_constants(arena)}", panels)
 
 
 def fig2(arena: Arena) -> Figure:
     """Regret in higher dimensions (figure ``fig:all_algos_extra``)."""
     panels = tuple(Panel(f"d = {dim}", _five(replace(arena, dim=dim))) for dim in (10, 15))
-    return Figure(
-        "fig2", f"Regret in higher dimensions, {_epsilon(arena)}, {_delta(arena)}", panels
-    )
+    return Figure("fig2", f"Higher dimensions, {_epsilon(arena)}, {_constants(arena)}", panels)
 
 
 def batch_size(arena: Arena) -> Figure:
@@ -86,21 +83,19 @@ def batch_size(arena: Arena) -> Figure:
         for size in sizes
     )
     levels = tuple(line_up((LINUCB, CENTRAL, LOCAL), arena))
-    title = f"d = {arena.dim}, {_epsilon(arena)}, {_delta(arena)}"
-    panel = Panel(title, levels, points)
-    return Figure("batch-size", "Regret against the batch size", (panel,))
+    panel = Panel(f"d = {arena.dim}, {_epsilon(arena)}, {_constants(arena)}", levels, points)
+    return Figure("batch-size", "Batch size", (panel,))
 
 
 def returning(arena: Arena) -> Figure:
     """Users who come back: regret when one user may be in 1, 10 or 100 batches."""
     base = replace(arena, problem="returning", batch_size=max(1, arena.horizon // 100), arms=20)
     panels = tuple(
-        Panel(f"up to {times} reports per user", _five(replace(base, max_participations=times)))
+        Panel(f"reports per user: {times}", _five(replace(base, max_participations=times)))
         for times in PARTICIPATIONS
     )
-    setting = f"d = {arena.dim}, {_epsilon(arena)}, {_delta(arena)}, B = {base.batch_size}"
-    title = f"Users who come back, {setting}"
-    return Figure("returning", title, panels)
+    setting = f"d = {arena.dim}, {_epsilon(arena)}, B = {base.batch_size}, {_constants(arena)}"
+    return Figure("returning", f"Users who come back, {setting}", panels)
 
 
 FIGURES: dict[str, Callable[[Arena], Figure]] = {
@@ -123,8 +118,8 @@ def _five(arena: Arena) -> tuple[Job, ...]:
 
 
 def _epsilon(arena: Arena) -> str:
-    return f"\N{GREEK SMALL LETTER EPSILON} = {arena.epsilon:g}"
+    return f"{EPSILON} = {arena.epsilon:g}"
 
 
-def _delta(arena: Arena) -> str:
-    return f"\N{GREEK SMALL LETTER DELTA} = {arena.delta:g}"
+def _constants(arena: Arena) -> str:
+    return f"{DELTA} = {arena.delta:g}, {arena.calibration} constants"

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from croupier.arguments import fraction
 from croupier.coins import Coins
 from croupier.contribution import Layout
 from croupier.model import Model, ReleasedSums
@@ -39,6 +40,10 @@ class Setting:
     confidence: float
     noise_variance: float
     released: Scale | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a confidence that is no probability of failure."""
+        fraction("confidence", self.confidence)
 
 
 class Policy(ABC):

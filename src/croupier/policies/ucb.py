@@ -113,7 +113,14 @@ class Ucb(Policy):
         lowest, std = regularizer - bound, math.sqrt(sums.noise_variance)
         noise = bounds.vector_noise_bound(std, dim, self.batches, self.confidence)
         drift = noise / math.sqrt(lowest)
-        return bounds.radius(sums.users, dim, lowest, regularizer + bound, drift, self.confidence)
+        return bounds.radius(
+            sums.users,
+            dim,
+            lowest=lowest,
+            highest=regularizer + bound,
+            drift=drift,
+            confidence=self.confidence,
+        )
 
     def choose(
         self,
@@ -124,9 +131,11 @@ class Ucb(Policy):
     ) -> Choice:
         """The most optimistic available arm."""
         # einsum treats every arm alike; a BLAS product may round equal arms differently.
-        means = np.einsum("...kd,...d->...k", features, model.theta)
-        projected = np.einsum("...kd,...de->...ke", features, model.matrix)
-        squares = np.einsum("...kd,...kd->...k", projected, features)
+        # It is fastest where arms lie next to each other in memory, as the simulator lays them.
+        columns = np.swapaxes(features, -1, -2)
+        means = np.einsum("...dk,...d->...k", columns, model.theta)
+        projected = np.einsum("...de,...ek->...dk", model.matrix, columns)
+        squares = np.einsum("...dk,...dk->...k", projected, columns)
         widths = np.sqrt(np.maximum(squares, 0.0))
         return pick(means + model.scale * widths, widths, mask)
 

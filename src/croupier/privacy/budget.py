@@ -6,6 +6,10 @@ from dataclasses import dataclass
 
 from croupier.arguments import positive
 
+LEAST_EPSILON = 1e-9
+LEAST_DELTA = 1e-300
+"""Beyond these the formulas leave the range of floating point."""
+
 
 @dataclass(frozen=True)
 class Budget:
@@ -16,6 +20,10 @@ class Budget:
 
     def __post_init__(self) -> None:
         """Refuse a budget that promises nothing or cannot be met."""
-        positive("epsilon", self.epsilon)
+        if not LEAST_EPSILON <= positive("epsilon", self.epsilon) <= 1 / LEAST_EPSILON:
+            most = f"{LEAST_EPSILON:g} and {1 / LEAST_EPSILON:g}"
+            raise ValueError(f"epsilon must be between {most}, got {self.epsilon!r}")
         if positive("delta", self.delta) >= 1:
             raise ValueError(f"delta must be below 1, got {self.delta!r}")
+        if self.delta < LEAST_DELTA:
+            raise ValueError(f"delta must be at least {LEAST_DELTA:g}, got {self.delta!r}")

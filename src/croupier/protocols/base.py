@@ -183,7 +183,7 @@ class Mechanism(ABC):
         return {}
 
     def released_scale(self, budget: Budget | None) -> Scale:
-        """The confidence scale of the authors' script, where it has one (MATH 8)."""
+        """The confidence scale of the authors' script for one batch's budget (MATH 8)."""
         raise GuaranteeError(f"{self.name} has no constants in the authors' script")
 
     @classmethod

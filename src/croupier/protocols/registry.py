@@ -35,4 +35,6 @@ def find(name: str) -> type[Mechanism]:
     mechanism = getattr(import_module(module), attribute)
     if not (isinstance(mechanism, type) and issubclass(mechanism, Mechanism)):
         raise TypeError(f"{known[name]} must be a Mechanism, got {mechanism!r}")
+    if mechanism.name != name:
+        raise TypeError(f"{known[name]} must be called {name!r}, got {mechanism.name!r}")
     return mechanism

@@ -22,6 +22,8 @@ from croupier.theory.schedules import Schedule
 
 BIASES = (0.25, 0.5)
 ROUNDING_POWER = 53
+MOST_COINS = 2**62
+"""Counts are 64-bit integers."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,10 @@ class VectorSumRelease(ShuffleRelease):
         """Refuse parameters that no device can draw."""
         positive("grid", self.grid)
         whole("noise_bits", self.noise_bits, 0)
+        if self.coins >= MOST_COINS:
+            raise ValueError(
+                f"noise_bits must keep users * noise_bits below 2**62, got {self.noise_bits}"
+            )
         if self.bias not in BIASES:
             raise ValueError(f"bias must be one of {BIASES}, got {self.bias!r}")
 

@@ -80,9 +80,6 @@ class Outcome:
         errors = [None if math.isnan(error) else error for error in self.standard_error.tolist()]
         mean = self.mean.tolist()
         plan = self.job.plan
-        unreleased = sum(
-            span.stop - span.start for span in plan.schedule.spans() if not span.complete
-        )
         return {
             "algorithm": self.job.label,
             "plan": plan.id,
@@ -94,7 +91,7 @@ class Outcome:
             "final_regret": {"mean": mean[-1], "standard_error": errors[-1]},
             "trials": len(self.regret),
             "horizon": int(self.rounds[-1]),
-            "unreleased_rounds": unreleased,
+            "unreleased_rounds": plan.schedule.unreleased,
             "curve": {"round": self.rounds.tolist(), "mean": mean, "standard_error": errors},
             "repairs": self.repairs,
             "seconds": self.seconds,

@@ -1,4 +1,4 @@
-"""Regulariser and confidence radius of Algorithm 1 under noise (lemma ``thm:general``; MATH 6.3)."""
+"""Regulariser and confidence radius of Algorithm 1 under noise (``thm:general``; MATH 6.3)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def regularizer(noise_bound: float) -> float:
 
 
 def radius(
-    users: int, dim: int, lowest: float, highest: float, drift: float, confidence: float
+    users: int, dim: int, *, lowest: float, highest: float, drift: float, confidence: float
 ) -> float:
     """beta_m of lemma ``thm:general`` with lambda_min, lambda_max and nu (``drift``)."""
     learnt = 2 * math.log(2 / confidence) + dim * math.log1p(users / (dim * lowest))

@@ -46,7 +46,7 @@ def amplified_sigma(budget: Budget, users: int) -> float:
 
 
 def vector_sum_noise_bits(budget: Budget, users: int, dim: int, grid: float) -> float:
-    """P_Vec bits s g^2 ln(d/delta)^2 / (epsilon^2 B); s was set by hand, 1 at epsilon 0.2, else 10."""
+    """P_Vec bits s g^2 ln(d/delta)^2 / (epsilon^2 B); s is 1 at epsilon 0.2, else 10, by hand."""
     by_hand = 1.0 if math.isclose(budget.epsilon, 0.2) else 10.0
     return by_hand * (grid * math.log(dim / budget.delta) / budget.epsilon) ** 2 / users
 

@@ -13,7 +13,7 @@ from croupier.errors import UnknownNameError
 
 @dataclass(frozen=True)
 class Span:
-    """Rounds ``start`` to ``stop`` (exclusive) of batch ``index``; ``complete`` if it is released."""
+    """Rounds ``start`` up to ``stop`` of batch ``index``; ``complete`` if it is released."""
 
     index: int
     start: int
@@ -58,6 +58,11 @@ class Schedule(ABC):
             start, index = stop, index + 1
 
     @property
+    def unreleased(self) -> int:
+        """Rounds at the end whose batch stays open."""
+        return sum(span.stop - span.start for span in self.spans() if not span.complete)
+
+    @property
     def batches(self) -> int:
         """Batches released within the horizon."""
         return sum(span.complete for span in self.spans())
@@ -93,6 +98,11 @@ class FixedBatches(Schedule):
     def sizes(self) -> tuple[int, ...]:
         """One size says it all."""
         return (self.batch_size,)
+
+    @property
+    def unreleased(self) -> int:
+        """T mod B."""
+        return self.horizon % self.batch_size
 
     @property
     def batches(self) -> int:
