@@ -1,4 +1,4 @@
-"""The three roles in one process: devices choose and report, a shuffler mixes, an analyzer learns."""
+"""The three roles in one process: devices report, a shuffler mixes, an analyzer learns."""
 
 from __future__ import annotations
 

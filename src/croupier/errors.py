@@ -47,7 +47,7 @@ class RefusedError(CroupierError):
 
 
 class ProtocolError(CroupierError):
-    """``check_protocol`` found promises that do not hold."""
+    """``check_protocol`` or ``check_problem`` found promises that do not hold."""
 
 
 class MissingExtraError(CroupierError):

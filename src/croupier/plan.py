@@ -8,16 +8,20 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
+from croupier.coins import SystemCoins
 from croupier.contribution import Layout
 from croupier.documents import plan_document, plan_parts
-from croupier.errors import DocumentError, GuaranteeError
+from croupier.errors import DocumentError, GuaranteeError, RefusedError
 from croupier.model import canonical
 from croupier.policies import registry as policy_registry
 from croupier.policies.base import Policy, Setting
 from croupier.privacy.budget import Budget
 from croupier.privacy.guarantee import Guarantee
 from croupier.protocols import registry
-from croupier.protocols.base import Mechanism, Release, Terms
+from croupier.protocols.base import Mechanism, Release, ShuffleRelease, Terms
+from croupier.shuffler import Shapes, shapes_of
 from croupier.theory.constants import composed_budget
 from croupier.theory.schedules import Schedule, schedule
 
@@ -102,7 +106,7 @@ class Plan:
     @property
     def deployable(self) -> bool:
         """Whether devices and an analyzer can run it."""
-        return hasattr(self.mechanism.release_type, "randomize")
+        return issubclass(self.mechanism.release_type, ShuffleRelease)
 
     def users(self, index: int) -> int:
         """Reports that batch ``index`` waits for."""
@@ -111,6 +115,13 @@ class Plan:
     def release(self, index: int) -> Release:
         """Public parameters of batch ``index``."""
         return self.mechanism.release(index)
+
+    def shapes(self, index: int) -> Shapes:
+        """What a report of batch ``index`` looks like, whatever the data: that of phi = 0."""
+        release = self.release(index)
+        if not isinstance(release, ShuffleRelease):
+            raise RefusedError(f"{self.protocol} is a baseline and has no reports")
+        return shapes_of(release.randomize(np.zeros(self.layout.size), SystemCoins()))
 
     def guarantees(self) -> dict[str, Guarantee]:
         """Against the analyzer (shuffle), other users (joint), shuffler and network (local)."""

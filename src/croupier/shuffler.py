@@ -16,6 +16,15 @@ Messages = Mapping[str, NDArray[Any]]
 """Channel to rows ``(count, width)``; a row is the unit that is permuted."""
 
 
+Shapes = dict[str, tuple[tuple[int, ...], str]]
+"""Channel to the shape and type of one report's rows."""
+
+
+def shapes_of(messages: Messages) -> Shapes:
+    """The public part of a report: channels, row counts and widths, types."""
+    return {channel: (rows.shape, rows.dtype.str) for channel, rows in messages.items()}
+
+
 def shuffle(messages: Messages, coins: Coins) -> Messages:
     """Permute the rows of every channel, each by its own uniform permutation (Algorithm 1, S)."""
     return {
@@ -58,6 +67,9 @@ class Sizes(Protocol):
     def users(self, index: int) -> int:
         """Reports that batch ``index`` waits for."""
 
+    def shapes(self, index: int) -> Shapes:
+        """What every report of batch ``index`` looks like."""
+
 
 class Shuffler:
     """Collects the reports of one batch after the other; never releases one short or twice."""
@@ -79,10 +91,17 @@ class Shuffler:
             raise RefusedError(f"report is for plan {report.plan_id}, this is {self._plan.id}")
         if report.batch != self._index:
             raise RefusedError(f"report is for batch {report.batch}, batch {self._index} is open")
+        self._check(report.messages)
         self._reports.append(report.messages)
         if len(self._reports) < self._plan.users(self._index):
             return None
         return self._release()
+
+    def _check(self, messages: Messages) -> None:
+        """A report that looks unlike the others could be told apart, or stop a batch."""
+        wanted = self._plan.shapes(self._index)
+        if shapes_of(messages) != wanted:
+            raise RefusedError(f"report has shape {shapes_of(messages)}, the plan says {wanted}")
 
     def _release(self) -> Batch:
         batch = Batch(self._plan.id, self._index, shuffle(gather(self._reports), self._coins))

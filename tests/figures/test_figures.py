@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -89,5 +90,5 @@ def test_lines_differ_in_lightness_and_marker() -> None:
         return 0.299 * red + 0.587 * green + 0.114 * blue
 
     values = sorted(lightness(look.colour) for look in LOOKS.values())
-    assert min(b - a for a, b in zip(values, values[1:], strict=False)) > 20
+    assert min(b - a for a, b in pairwise(values)) > 20
     assert len({look.marker for look in LOOKS.values()}) == len(LOOKS)

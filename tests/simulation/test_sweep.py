@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from croupier.errors import ResultsError
 from croupier.plan import Plan
+from croupier.simulation import engine
 from croupier.simulation import sweep as sweeping
 from croupier.simulation.compare import LINUCB, VECTOR, Arena, line_up
 from croupier.simulation.problems import Sphere
@@ -50,13 +52,13 @@ def test_a_resumed_run_computes_only_what_is_missing(
     lost.unlink()
     (cut / "half.csv.draft").write_text("a killed writer leaves a draft")
     calls: list[range] = []
-    real = sweeping.engine.run
+    real = engine.run
 
     def counted(plan: Plan, problem: Sphere, seed: int, trials: range, points: int) -> object:
         calls.append(trials)
         return real(plan, problem, seed, trials, points)
 
-    monkeypatch.setattr(sweeping.engine, "run", counted)
+    monkeypatch.setattr(engine, "run", counted)
     resumed = regrets(sweep(jobs(), trials=30, seed=1, out=cut))
     assert len(calls) == 1
     assert all(np.array_equal(a, b) for a, b in zip(whole, resumed, strict=True))
@@ -128,7 +130,7 @@ def test_all_algorithms_meet_the_same_users() -> None:
 
 @pytest.mark.parametrize("name", ["trials", "workers", "points"])
 def test_zero_of_anything_is_refused_by_name(name: str) -> None:
-    settings = {"trials": 1, name: 0}
+    settings: dict[str, Any] = {"trials": 1, name: 0}
     with pytest.raises(ValueError, match=f"{name} must be a whole number of at least 1, got 0"):
         sweep(jobs(), **settings)
 

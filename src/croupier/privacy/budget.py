@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from croupier.arguments import positive
 
 LEAST_EPSILON = 1e-9
+MOST_EPSILON = 1e9
 LEAST_DELTA = 1e-300
 """Beyond these the formulas leave the range of floating point."""
 
@@ -20,9 +21,9 @@ class Budget:
 
     def __post_init__(self) -> None:
         """Refuse a budget that promises nothing or cannot be met."""
-        if not LEAST_EPSILON <= positive("epsilon", self.epsilon) <= 1 / LEAST_EPSILON:
-            most = f"{LEAST_EPSILON:g} and {1 / LEAST_EPSILON:g}"
-            raise ValueError(f"epsilon must be between {most}, got {self.epsilon!r}")
+        if not LEAST_EPSILON <= positive("epsilon", self.epsilon) <= MOST_EPSILON:
+            between = f"{LEAST_EPSILON:g} and {MOST_EPSILON:g}"
+            raise ValueError(f"epsilon must be between {between}, got {self.epsilon!r}")
         if positive("delta", self.delta) >= 1:
             raise ValueError(f"delta must be below 1, got {self.delta!r}")
         if self.delta < LEAST_DELTA:

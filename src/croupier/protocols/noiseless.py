@@ -30,7 +30,7 @@ class NoiselessRelease(ShuffleRelease):
 
     def randomize(self, contribution: Floats, coins: Coins) -> Messages:
         """The contribution as it is."""
-        return {"report": contribution[None, :]}
+        return {"report": np.array(contribution[None, :])}
 
     def analyze(self, messages: Messages) -> Floats:
         """Sorted before it is added up, so that rounding does not tell the order."""

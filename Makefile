@@ -1,0 +1,44 @@
+# Every target sets itself up in .venv; needs Python 3.11 or newer, git and make.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.stamp
+FIGURES := fig1 fig2 batch-size returning
+
+.PHONY: run test test-slow lint bench figures docs clean
+
+run: $(STAMP)
+	$(BIN)/croupier compare --epsilon 1 --delta 0.1 --dim 5 --arms 100 --horizon 20000 --calibration released --out figures/
+
+test: lint
+	$(BIN)/pytest -m "not slow" -n 2
+
+test-slow: $(STAMP)
+	$(BIN)/pytest -m slow
+
+lint: $(STAMP)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(STAMP)
+	$(BIN)/python benchmarks/bench.py
+
+figures: $(STAMP)
+	set -e; for name in $(FIGURES); do $(BIN)/croupier figure $$name --calibration released --out figures/; done
+
+docs: $(STAMP)
+	$(BIN)/python docs/check.py
+
+clean:
+	rm -rf .venv build figures results src/*.egg-info
+	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find src tests benchmarks examples docs -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "croupier needs Python 3.11 or newer, $(PYTHON) is $$($(PYTHON) --version 2>&1); name another with: make PYTHON=python3.11" >&2; exit 1; }
+	@echo "setting up .venv"
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import kstest
+
+from croupier.analyzer import Analyzer
+from croupier.baselines.local import Local, LocalRelease
+from croupier.client import Client
+from croupier.contribution import Layout
+from croupier.errors import GuaranteeError, RefusedError
+from croupier.plan import Plan
+from croupier.theory.schedules import FixedBatches
+
+
+def plan(**changes: Any) -> Plan:
+    asked: dict[str, Any] = {
+        "dim": 5,
+        "batch_size": 1,
+        "horizon": 20_000,
+        "calibration": "theorem",
+        "epsilon": 1.0,
+        "delta": 0.1,
+    }
+    return Plan.calibrate("local", **{**asked, **changes})
+
+
+def test_theorem_sigma_is_that_of_zheng_et_al() -> None:
+    sigma = plan(epsilon=0.5, delta=1e-5).release(0).parameters["sigma"]
+    assert sigma == pytest.approx(4 * math.sqrt(2 * math.log(2.5e5)) / 0.5)
+
+
+def test_released_sigma_is_that_of_the_script() -> None:
+    made = plan(calibration="released")
+    sigma = math.sqrt(math.log(25))
+    assert made.release(0).parameters["sigma"] == pytest.approx(sigma)
+    scale = made.mechanism.released_scale(made.budget)
+    assert scale.scale == pytest.approx(sigma * math.sqrt(20_000 * 5))
+    assert scale.regularizer == 2 * scale.scale
+
+
+def test_the_released_constants_have_the_true_delta_of_the_notes() -> None:
+    # MATH 8: target delta 0.1 at epsilon 1, true delta 0.195.
+    made = plan(calibration="released")
+    for guarantee in made.guarantees().values():
+        assert guarantee.delta(1.0) == pytest.approx(0.195, abs=5e-4)
+    assert not made.met
+
+
+def test_the_released_constants_do_not_hold_at_epsilon_ten() -> None:
+    assert not plan(calibration="released", epsilon=10.0).met
+
+
+def test_the_theorems_noise_meets_its_budget() -> None:
+    assert plan().met
+    assert plan().promise.mu == pytest.approx(
+        math.sqrt(4.5) / plan().release(0).parameters["sigma"]
+    )
+
+
+def test_theorem_refuses_epsilon_above_one_with_both_numbers() -> None:
+    with pytest.raises(GuaranteeError, match=r"needs epsilon <= 1, but 1.5 > 1"):
+        plan(epsilon=1.5)
+    assert plan(epsilon=1.5, outside=True).release(0).parameters["sigma"] > 0
+
+
+def test_returning_users_are_refused_from_epsilon_one_on() -> None:
+    with pytest.raises(GuaranteeError, match=r"thm:composition needs epsilon < 1, but 1 >= 1"):
+        plan(max_participations=3)
+
+
+def test_participations_add_up_as_squares() -> None:
+    made = plan(epsilon=0.5, max_participations=4)
+    once, four = made.mechanism.guarantee(1).mu, made.mechanism.guarantee(4).mu
+    assert once is not None
+    assert four == pytest.approx(2 * once)
+    assert made.met
+
+
+def test_the_report_with_least_noise_decides() -> None:
+    layout = Layout(2)
+    releases = (LocalRelease(layout, 3, 2.0), LocalRelease(layout, 3, 0.5))
+    made = Local(layout, FixedBatches(3, 9), releases)
+    assert made.local_guarantee().mu == pytest.approx(math.sqrt(4.5) / 0.5)
+
+
+def test_a_batch_sum_has_the_noise_of_all_its_users() -> None:
+    release = LocalRelease(Layout(2), 9, 0.7)
+    assert release.noise_std == pytest.approx(2.1)
+    rows = np.random.default_rng(0).normal(size=(9, 5))
+    many = np.broadcast_to(rows, (4000, *rows.shape))
+    sums = release.sample_sum(many, np.random.default_rng(1))
+    scaled = (sums - rows.sum(axis=0)) / 2.1
+    # One test on 20000 numbers; false alarms 1e-6.
+    assert kstest(scaled.ravel(), "norm").pvalue > 1e-6
+
+
+def test_a_running_sum_adds_up_the_variances() -> None:
+    running = plan(batch_size=4).mechanism.running_sum()
+    sigma = plan(batch_size=4).release(0).parameters["sigma"]
+    for step in range(1, 5):
+        _, variance = running.add(step - 1, np.zeros(20))
+        assert variance == pytest.approx(step * 4 * sigma**2)
+    assert plan(batch_size=4).mechanism.largest_noise_variance(4) == pytest.approx(variance)
+
+
+@pytest.mark.parametrize("role", [Client, Analyzer])
+def test_it_cannot_be_deployed(role: type) -> None:
+    with pytest.raises(RefusedError, match="local is a baseline for simulations"):
+        role(plan())

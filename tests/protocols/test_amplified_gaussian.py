@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from croupier.coins import SeededCoins, SystemCoins
+from croupier.contribution import Layout
+from croupier.errors import GuaranteeError
+from croupier.plan import Plan
+from croupier.privacy.budget import Budget
+from croupier.privacy.gdp import delta_of
+from croupier.protocols.amplified_gaussian import AmplifiedGaussian, AmplifiedGaussianRelease
+from croupier.protocols.base import Terms
+from croupier.shuffler import gather, shuffle
+from croupier.theory.schedules import FixedBatches
+
+LAYOUT = Layout(3)
+
+
+def release(sigma: float = 0.7, users: int = 6) -> AmplifiedGaussianRelease:
+    return AmplifiedGaussianRelease(LAYOUT, users, sigma)
+
+
+def test_vector_and_matrix_are_rows_of_their_own_channels() -> None:
+    sent = release().randomize(np.zeros(LAYOUT.size), SystemCoins())
+    assert {channel: rows.shape for channel, rows in sent.items()} == {
+        "vector": (1, 3),
+        "matrix": (1, 6),
+    }
+
+
+def test_every_coordinate_gets_its_own_noise() -> None:
+    sent = release().randomize(np.zeros(LAYOUT.size), SeededCoins(0))
+    assert len(set(np.concatenate([rows[0] for rows in sent.values()]))) == LAYOUT.size
+
+
+def test_noise_is_drawn_afresh() -> None:
+    coins, row = SeededCoins(0), np.ones(LAYOUT.size)
+    first, second = (release().randomize(row, coins) for _ in range(2))
+    assert not np.any(first["vector"] == second["vector"])
+
+
+def test_a_report_is_the_contribution_plus_noise() -> None:
+    row = np.arange(LAYOUT.size, dtype=float)
+    sent = release(1e-9).randomize(row, SeededCoins(0))
+    assert np.concatenate([sent["vector"][0], sent["matrix"][0]]) == pytest.approx(row, abs=1e-7)
+
+
+def test_analyzer_ignores_message_order_to_the_last_bit() -> None:
+    coins = SeededCoins(0)
+    rows = np.random.default_rng(0).normal(size=(6, LAYOUT.size)) * 10.0 ** np.arange(6)[:, None]
+    messages = gather([release().randomize(row, coins) for row in rows])
+    sums = release().analyze(messages)
+    for _ in range(20):
+        assert np.array_equal(release().analyze(shuffle(messages, coins)), sums)
+
+
+def test_noise_of_the_sum_grows_with_the_root_of_the_users() -> None:
+    assert release(0.7, 9).noise_std == pytest.approx(2.1)
+    assert release(0.7, 9).privacy_noise_std == release(0.7, 9).noise_std
+
+
+def test_a_report_alone_is_an_exact_gaussian_mechanism() -> None:
+    made = AmplifiedGaussian(LAYOUT, FixedBatches(6, 60), (release(2.0), release(4.0)))
+    local = made.local_guarantee()
+    assert local.mu == pytest.approx(math.sqrt(4.5) / 2.0)
+    assert local.delta(1.0) == pytest.approx(delta_of(math.sqrt(4.5) / 2.0, 1.0))
+
+
+def test_theorem_sigma_is_that_of_the_paper_inside_its_range() -> None:
+    users, epsilon, delta = 10_000, 0.02, 1e-5
+    plan = Plan.calibrate(
+        "amplified-gaussian",
+        dim=3,
+        batch_size=users,
+        horizon=users,
+        calibration="theorem",
+        epsilon=epsilon,
+        delta=delta,
+    )
+    logs = math.log(2.5 * users / delta) * math.log(2 / delta)
+    sigma = 4 * math.sqrt(2 * logs) / (epsilon * math.sqrt(users))
+    assert plan.release(0).parameters == {"sigma": pytest.approx(sigma)}
+
+
+@pytest.mark.parametrize("epsilon", [0.2, 1.0, 10.0])
+def test_theorem_refuses_the_papers_own_figure_with_both_numbers(epsilon: float) -> None:
+    # MATH 5: B=20, delta=0.1 excludes all three panels.
+    with pytest.raises(GuaranteeError) as caught:
+        AmplifiedGaussian.calibrate(
+            Budget(epsilon, 0.1), LAYOUT, FixedBatches(20, 200), Terms("theorem")
+        )
+    local, most = epsilon * math.sqrt(20 / math.log(20)), math.log(20 / (16 * math.log(40)))
+    assert f"{local:.6g} > {most:.6g}" in str(caught.value)
+
+
+def test_a_formula_outside_its_theorem_must_be_asked_for() -> None:
+    terms = Terms("theorem", outside=True)
+    made = AmplifiedGaussian.calibrate(Budget(1, 0.1), LAYOUT, FixedBatches(20, 200), terms)
+    assert made.release(0).parameters["sigma"] > 0
+
+
+def test_noise_must_be_there() -> None:
+    with pytest.raises(ValueError, match="sigma must be above 0, got 0"):
+        release(0)

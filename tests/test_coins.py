@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+
+import numpy as np
+import pytest
+from scipy.stats import chi2, chisquare, kstest
+
+from croupier.coins import Coins, SeededCoins, SystemCoins
+
+RARE = 1e-6
+"""False-alarm rate of each test here that uses a fixed seed; with system coins too."""
+
+
+class TiedFirst(SeededCoins):
+    """Coins whose first words are all equal."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self.asked = 0
+
+    def token(self, count: int) -> bytes:
+        self.asked += 1
+        return bytes(count) if self.asked == 1 else super().token(count)
+
+
+@pytest.mark.parametrize("coins", [SeededCoins(1), SystemCoins()], ids=["seeded", "system"])
+def test_all_orders_of_four_are_equally_likely(coins: Coins) -> None:
+    seen = Counter(tuple(coins.permutation(4).tolist()) for _ in range(12_000))
+    counts = [seen[order] for order in itertools.permutations(range(4))]
+    assert sum(counts) == 12_000
+    assert chisquare(counts).pvalue > RARE
+
+
+def test_equal_keys_are_drawn_again() -> None:
+    coins = TiedFirst()
+    assert sorted(coins.permutation(5).tolist()) == [0, 1, 2, 3, 4]
+    assert coins.asked == 2
+
+
+def test_a_permutation_of_nothing_is_empty() -> None:
+    assert SeededCoins(0).permutation(0).size == 0
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 8, 13, 64, 1000])
+def test_bits_stay_below_their_power(count: int) -> None:
+    coins = SeededCoins(2)
+    draws = [coins.bits(count) for _ in range(200)]
+    assert all(0 <= draw < 2**count for draw in draws)
+    # The highest bit is missing in all 200 draws with probability 2^-200.
+    assert count == 0 or max(draws).bit_length() == count
+
+
+def test_every_bit_is_fair_on_its_own() -> None:
+    coins, runs, width = SeededCoins(3), 10_000, 13
+    ones = np.zeros(width)
+    for _ in range(runs):
+        draw = coins.bits(width)
+        ones += [draw >> place & 1 for place in range(width)]
+    statistic = float(np.sum((ones - runs / 2) ** 2 / (runs / 4)))
+    assert chi2.sf(statistic, width) > RARE
+
+
+def test_popcounts_of_bits_are_binomial() -> None:
+    coins = SeededCoins(4)
+    counts = np.bincount([coins.bits(3).bit_count() for _ in range(16_000)], minlength=4)
+    assert chisquare(counts, [2000, 6000, 6000, 2000]).pvalue > RARE
+
+
+def test_below_is_certain_at_both_ends() -> None:
+    coins = SeededCoins(5)
+    ends = np.array([0, 2**53], dtype=np.uint64)
+    draws = np.array([coins.below(ends, 53) for _ in range(1000)])
+    assert not draws[:, 0].any()
+    assert draws[:, 1].all()
+
+
+def test_below_at_power_one_is_a_coin_of_one_bit() -> None:
+    draws = SeededCoins(6).below(np.ones(10_000, dtype=np.uint64), 1)
+    # Six standard deviations: 2e-9.
+    assert abs(draws.mean() - 0.5) < 6 * 0.5 / 100
+
+
+def test_below_has_the_asked_probability() -> None:
+    chances = np.array([0.1, 0.25, 0.9])
+    numerators = (chances * 2.0**53).astype(np.uint64)
+    draws = SeededCoins(7).below(np.tile(numerators, (10_000, 1)), 53)
+    spread = np.sqrt(chances * (1 - chances)) / 100
+    # Six standard deviations for three numbers: 6e-9.
+    assert np.all(np.abs(draws.mean(axis=0) - chances) < 6 * spread)
+
+
+def test_normals_are_normal() -> None:
+    draws = SeededCoins(8).normal(20_000)
+    assert kstest(draws, "norm").pvalue > RARE
+    assert np.all(np.isfinite(draws))
+
+
+class Extreme(Coins):
+    """All bytes the same."""
+
+    def __init__(self, byte: int) -> None:
+        self.byte = byte
+
+    def token(self, count: int) -> bytes:
+        return bytes([self.byte]) * count
+
+
+def test_the_most_extreme_normals_are_finite_and_opposite() -> None:
+    low, high = Extreme(0).normal(1)[0], Extreme(255).normal(1)[0]
+    assert -9 < low < -8
+    assert high == pytest.approx(-low)
+
+
+def test_seeded_coins_repeat_and_seeds_differ() -> None:
+    assert SeededCoins(9).token(32) == SeededCoins(9).token(32)
+    assert SeededCoins(9).token(32) != SeededCoins(10).token(32)
+    sequence = np.random.SeedSequence(9)
+    assert SeededCoins(sequence).token(32) == SeededCoins(9).token(32)
+
+
+def test_system_coins_never_repeat() -> None:
+    # Equal with probability 2^-256.
+    assert SystemCoins().token(32) != SystemCoins().token(32)
+
+
+def test_system_coins_cannot_be_seeded() -> None:
+    with pytest.raises(TypeError):
+        SystemCoins(1)  # type: ignore[call-arg]

@@ -1,0 +1,238 @@
+"""Contributions stay inside the bounds that every privacy number rests on (MATH 2)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from croupier.contribution import NORM_SLACK, Layout, checked_features, contribution
+
+Floats = NDArray[np.float64]
+
+LAYOUTS = [Layout(3), Layout(3, scaled=False), Layout(3, weight=0.6), Layout(1)]
+
+
+def ball(rng: np.random.Generator, count: int, dim: int) -> Floats:
+    """Random points of the unit ball, half of them on its surface."""
+    points = rng.standard_normal((count, dim))
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    points[: count // 2] *= rng.random((count // 2, 1))
+    return points
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_decode_gives_back_the_vector_and_matrix_that_were_encoded(layout: Layout) -> None:
+    rng = np.random.default_rng(1)
+    features, rewards = ball(rng, 50, layout.dim), rng.random(50)
+    vector, matrix = layout.decode(layout.encode(features, rewards))
+    np.testing.assert_allclose(vector, features * rewards[:, None], rtol=1e-15)
+    np.testing.assert_allclose(matrix, features[:, :, None] * features[:, None, :], rtol=1e-14)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_decode_of_a_sum_is_the_sum_of_what_was_encoded(layout: Layout) -> None:
+    rng = np.random.default_rng(2)
+    features, rewards = ball(rng, 40, layout.dim), rng.random(40)
+    vector, matrix = layout.decode(layout.encode(features, rewards).sum(axis=0))
+    np.testing.assert_allclose(vector, features.T @ rewards, atol=1e-12)
+    np.testing.assert_allclose(matrix, features.T @ features, atol=1e-12)
+
+
+@pytest.mark.parametrize("weight", [1.0, 0.6])
+def test_the_scaled_matrix_block_has_the_frobenius_norm(weight: float) -> None:
+    layout = Layout(4, weight=weight)
+    first, second = ball(np.random.default_rng(3), 2, 4)
+    one, two = (layout.encode(phi, np.asarray(1.0))[4:] for phi in (first, second))
+    frobenius = np.linalg.norm(np.outer(first, first) - np.outer(second, second))
+    assert np.linalg.norm(one - two) == pytest.approx(weight * frobenius, rel=1e-13)
+
+
+def test_labels_name_every_coordinate_once() -> None:
+    assert Layout(2).labels == ("u0", "u1", "v0.0", "v0.1", "v1.1")
+    assert len(set(Layout(7).labels)) == Layout(7).size == 35
+
+
+@pytest.mark.parametrize("layout", [*LAYOUTS, Layout(3, feature_norm=2.0)], ids=str)
+def test_random_contributions_stay_within_their_ranges(layout: Layout) -> None:
+    rng = np.random.default_rng(4)
+    features = layout.feature_norm * ball(rng, 2000, layout.dim)
+    encoded = layout.encode(features, rng.random(2000))
+    assert np.all(encoded >= layout.low - 1e-12)
+    assert np.all(encoded <= layout.high + 1e-12)
+
+
+@pytest.mark.parametrize("layout", [Layout(3), Layout(3, weight=0.6, feature_norm=2.0)], ids=str)
+def test_every_range_of_the_scaled_layout_is_attained(layout: Layout) -> None:
+    axes = np.eye(3)
+    corners = [math.sqrt(0.5) * (axes[i] + sign * axes[j]) for i, j, sign in _PAIRS]
+    features = layout.feature_norm * np.array([*axes, *-axes, *corners])
+    encoded = layout.encode(features, np.ones(len(features)))
+    np.testing.assert_allclose(encoded.min(axis=0), layout.low, atol=1e-12)
+    np.testing.assert_allclose(encoded.max(axis=0), layout.high, rtol=1e-12)
+
+
+_PAIRS = [(0, 1, 1), (0, 1, -1), (0, 2, 1), (0, 2, -1), (1, 2, 1), (1, 2, -1)]
+
+
+def test_every_range_of_the_papers_layout_is_minus_one_to_one() -> None:
+    layout = Layout(3, scaled=False)
+    assert layout.low.tolist() == [-1.0] * layout.size
+    assert layout.high.tolist() == [1.0] * layout.size
+
+
+def test_the_sensitivity_has_the_values_of_the_formula() -> None:
+    assert Layout(5).sensitivity == pytest.approx(math.sqrt(4.5), rel=1e-15)
+    assert Layout(5, scaled=False).sensitivity == pytest.approx(math.sqrt(4.5), rel=1e-15)
+    assert Layout(5, weight=math.sqrt(0.5)).sensitivity == pytest.approx(2.0, rel=1e-12)
+    assert Layout(5, weight=0.3).sensitivity == 2.0
+    assert Layout(5, weight=0.8).sensitivity == pytest.approx(math.sqrt(2 + 1.28 + 1 / 1.28))
+    assert Layout(5, feature_norm=math.sqrt(2)).sensitivity == pytest.approx(math.sqrt(12.5))
+
+
+SEARCHED = [
+    Layout(2),
+    Layout(3),
+    Layout(2, scaled=False),
+    Layout(2, weight=0.3),
+    Layout(2, weight=0.8),
+    Layout(2, feature_norm=math.sqrt(2)),
+]
+
+
+def distance(layout: Layout, point: Floats) -> float:
+    """How far apart two users are whose (phi, y, phi', y') the point is squeezed into."""
+    half = point.reshape(2, layout.dim + 1)
+    norms = np.linalg.norm(half[:, :-1], axis=1, keepdims=True)
+    features = layout.feature_norm * half[:, :-1] / np.maximum(norms, 1.0)
+    rewards = (1 + np.sin(half[:, -1])) / 2
+    first, second = layout.encode(features, rewards)
+    return float(np.linalg.norm(first - second))
+
+
+def climb(layout: Layout, start: Floats) -> float:
+    """The distance at a local maximum near ``start``."""
+
+    def loss(point: Floats) -> float:
+        return -distance(layout, point)
+
+    found = minimize(
+        loss, start, method="Nelder-Mead", options={"xatol": 1e-10, "fatol": 1e-12, "maxfev": 6000}
+    )
+    return -float(found.fun)
+
+
+@pytest.mark.parametrize("layout", SEARCHED, ids=str)
+def test_no_pair_of_users_is_further_apart_than_the_sensitivity_and_one_comes_close(
+    layout: Layout,
+) -> None:
+    rng = np.random.default_rng(5)
+    starts = 2 * rng.standard_normal((3000, 2 * (layout.dim + 1)))
+    found = np.array([distance(layout, start) for start in starts])
+    best = starts[np.argsort(found)[-8:]]
+    most = max(found.max(), *(climb(layout, start) for start in best))
+    assert most <= layout.sensitivity * (1 + 1e-12)
+    assert most >= layout.sensitivity - 1e-6
+
+
+def test_the_papers_layout_attains_the_sensitivity_at_fifteen_degrees() -> None:
+    cos, sin = math.cos(math.pi / 12), math.sin(math.pi / 12)
+    layout = Layout(2, scaled=False)
+    first, second = layout.encode(np.array([[cos, sin], [-sin, -cos]]), np.ones(2))
+    assert np.linalg.norm(first - second) == pytest.approx(layout.sensitivity, rel=1e-14)
+
+
+def test_feature_norm_root_two_moves_a_contribution_by_root_twelve_and_a_half() -> None:
+    layout = Layout(2, feature_norm=math.sqrt(2))
+    cos, sin = -1 / 4, math.sqrt(15) / 4
+    features = math.sqrt(2) * np.array([[1.0, 0.0], [cos, sin]])
+    first, second = layout.encode(features, np.ones(2))
+    assert np.linalg.norm(first - second) == pytest.approx(math.sqrt(12.5), rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("feature", "reward", "message"),
+    [
+        ([math.nan, 0.0], 0.5, r"feature must be finite, got nan"),
+        ([0.0, math.inf], 0.5, r"feature must be finite, got inf"),
+        ([0.5, 0.5, 0.5], 0.5, r"feature must end in dimension 2, got shape \(3,\)"),
+        (0.5, 0.5, r"feature must end in dimension 2, got shape \(\)"),
+        ([[0.5, 0.5]], 0.5, r"feature must have shape \(2,\), got \(1, 2\)"),
+        ([1.0, 1.0], 0.5, r"feature must have norm at most 1.0, got 1.414"),
+        ([1.0, 0.0], 1.5, r"reward must be in \[0.0, 1.0\], got 1.5"),
+        ([1.0, 0.0], -0.1, r"reward must be in \[0.0, 1.0\], got -0.1"),
+        ([1.0, 0.0], math.nan, r"reward must be a finite number, got nan"),
+        ([1.0, 0.0], True, r"reward must be a finite number, got True"),
+    ],
+)
+def test_a_bad_contribution_is_refused_by_name_and_value(
+    feature: object, reward: float, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        contribution(Layout(2), feature, reward)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"dim": 0}, r"dim must be a whole number of at least 1, got 0"),
+        ({"dim": 2.0}, r"dim must be a whole number of at least 1, got 2.0"),
+        ({"weight": 0.0}, r"weight must be above 0, got 0.0"),
+        ({"feature_norm": -1.0}, r"feature_norm must be above 0, got -1.0"),
+        ({"feature_norm": math.nan}, r"feature_norm must be a finite number, got nan"),
+        ({"reward_range": (1.0, 1.0)}, r"reward_range must rise, got \(1.0, 1.0\)"),
+        ({"reward_range": (0.0, math.inf)}, r"reward_range must be a finite number, got inf"),
+        ({"scaled": False, "weight": 0.5}, r"weight must be 1 in the paper's layout, got 0.5"),
+    ],
+)
+def test_a_bad_layout_is_refused_by_name_and_value(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Layout(**{"dim": 2, **change})  # type: ignore[arg-type]
+
+
+def test_rewards_of_another_range_are_mapped_to_the_unit_interval() -> None:
+    layout = Layout(2, reward_range=(-2.0, 6.0))
+    assert contribution(layout, [1.0, 0.0], 4.0)[0] == 0.75
+    assert layout.unit_reward(-2.0) == 0.0
+    assert layout.unit_reward(6.0) == 1.0
+    with pytest.raises(ValueError, match=r"reward must be in \[-2.0, 6.0\], got 6.5"):
+        layout.unit_reward(6.5)
+
+
+def test_a_batch_of_arm_sets_is_checked_as_one() -> None:
+    features = np.zeros((4, 3, 2))
+    np.testing.assert_array_equal(checked_features(Layout(2), features), features)
+    features[2, 1] = [0.8, 0.7]
+    with pytest.raises(ValueError, match=r"features must have norm at most 1.0, got 1.063"):
+        checked_features(Layout(2), features)
+
+
+@given(
+    direction=arrays(np.float64, 4, elements=st.floats(-1, 1)),
+    length=st.floats(0, 1 + NORM_SLACK / 2),
+    reward=st.floats(0, 1),
+)
+def test_clipping_keeps_every_accepted_contribution_within_the_bound(
+    direction: Floats, length: float, reward: float
+) -> None:
+    layout = Layout(4)
+    size = float(np.linalg.norm(direction))
+    feature = direction * (length / size) if size > 1e-3 else direction
+    row = contribution(layout, feature, reward)
+    vector, matrix = layout.decode(row)
+    assert np.linalg.norm(row[:4]) <= 1 + 1e-15 * 4
+    assert np.trace(matrix) <= 1 + 1e-15 * 4
+    assert np.linalg.norm(vector) <= reward * math.sqrt(max(np.trace(matrix), 0.0)) + 1e-12
+
+
+def test_a_feature_that_is_too_long_by_rounding_is_clipped_and_not_refused() -> None:
+    feature = np.array([0.6, 0.8]) * (1 + NORM_SLACK / 2)
+    row = contribution(Layout(2), feature, 1.0)
+    assert np.linalg.norm(feature) > 1 + NORM_SLACK / 4
+    assert np.linalg.norm(row[:2]) <= 1 + 2**-52
