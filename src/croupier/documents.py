@@ -56,7 +56,7 @@ def guarantee_document(guarantee: Guarantee, delta: float | None) -> dict[str, A
     return {
         "epsilon": epsilon if math.isfinite(epsilon) else None,
         "delta": delta,
-        "mu": guarantee.mu,
+        "mu": guarantee.mu if delta is None else guarantee.mu_at(delta),
         "method": guarantee.method,
         "adjacency": guarantee.adjacency,
         "assumptions": list(guarantee.assumptions),

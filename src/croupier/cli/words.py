@@ -120,7 +120,8 @@ def guarantee_words(guarantee: Guarantee, delta: float | None) -> str:
     if delta is None:
         return f"mu = {guarantee.mu}"
     epsilon = guarantee.epsilon(delta)
-    known = f", mu = {guarantee.mu:.6g}" if guarantee.mu is not None else ""
+    mu = guarantee.mu_at(delta)
+    known = f", mu = {mu:.6g}" if mu is not None else ""
     shown = f"{epsilon:.6g}" if math.isfinite(epsilon) else "infinite"
     return f"epsilon {shown} at delta {delta:g}{known} ({guarantee.method})"
 

@@ -9,15 +9,16 @@ from typing import Protocol
 from croupier.privacy import gdp
 from croupier.privacy.budget import Budget
 
+USUAL_DELTA = 1e-6
+
 SWAP = "swap: one user's data replaced by any other"
 
 
 class Curve(Protocol):
     """The trade-off between epsilon and delta."""
 
-    @property
-    def mu(self) -> float | None:
-        """The Gaussian-DP parameter, where there is one."""
+    def mu_at(self, delta: float) -> float | None:
+        """The Gaussian-DP parameter that answers at ``delta`` rest on, where there is one."""
 
     def epsilon(self, delta: float) -> float:
         """The smallest proved epsilon at ``delta``."""
@@ -31,6 +32,10 @@ class GaussianCurve:
     """Exactly mu-GDP."""
 
     mu: float
+
+    def mu_at(self, delta: float) -> float:
+        """The same for every delta."""
+        return self.mu
 
     def epsilon(self, delta: float) -> float:
         """The smallest epsilon at ``delta``."""
@@ -47,10 +52,9 @@ class PureCurve:
 
     bound: float
 
-    @property
-    def mu(self) -> None:
+    def mu_at(self, delta: float) -> None:
         """Pure privacy is not stated as a mu."""
-        return None
+        return
 
     def epsilon(self, delta: float) -> float:
         """The bound, whatever delta."""
@@ -83,8 +87,12 @@ class Guarantee:
 
     @property
     def mu(self) -> float | None:
-        """The Gaussian-DP parameter, None where there is none."""
-        return None if self.curve is None else self.curve.mu
+        """The Gaussian-DP parameter at the usual delta, None where there is none."""
+        return self.mu_at(USUAL_DELTA)
+
+    def mu_at(self, delta: float) -> float | None:
+        """The Gaussian-DP parameter behind answers at ``delta``, None where there is none."""
+        return None if self.curve is None else self.curve.mu_at(delta)
 
     def epsilon(self, delta: float) -> float:
         """The smallest proved epsilon at ``delta``; infinite where nothing is proved."""

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from croupier.arguments import fraction, whole
+from croupier.arguments import fraction, positive, whole
 from croupier.coins import Coins, SeededCoins
 from croupier.contribution import Layout
 from croupier.errors import GuaranteeError
@@ -92,17 +92,22 @@ class Terms:
     """What a calibration is asked for besides the budget.
 
     ``outside`` accepts a formula beyond its theorem's range, for pictures of what it would do.
+    ``overhead`` is how much more noise than the Gaussian floor may be added to save bits;
+    ``strategy`` names one of several ways of a mechanism, None its default.
     """
 
     calibration: str
     max_participations: int = 1
     honest_fraction: float = 1.0
     outside: bool = False
+    overhead: float = 0.05
+    strategy: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse terms that cannot be kept."""
         whole("max_participations", self.max_participations, 1)
         fraction("honest_fraction", self.honest_fraction)
+        positive("overhead", self.overhead)
 
 
 class RunningSum(ABC):
