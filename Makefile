@@ -4,10 +4,10 @@ BIN := .venv/bin
 STAMP := .venv/.stamp
 FIGURES := fig1 fig2 batch-size returning
 
-.PHONY: run test test-slow lint bench figures docs clean
+.PHONY: run test test-slow lint bench figures docs mutants clean
 
 run: $(STAMP)
-	$(BIN)/croupier compare --epsilon 1 --delta 0.1 --dim 5 --arms 100 --horizon 20000 --calibration released --out figures/
+	$(BIN)/croupier compare --epsilon 1 --delta 1e-5 --dim 5 --arms 100 --horizon 20000 --out figures/
 
 test: lint
 	$(BIN)/pytest -m "not slow" -n 2
@@ -25,7 +25,10 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/bench.py
 
 figures: $(STAMP)
-	set -e; for name in $(FIGURES); do $(BIN)/croupier figure $$name --calibration released --out figures/; done
+	set -e; for name in $(FIGURES); do $(BIN)/croupier figure $$name --out figures/; done
+
+mutants: $(STAMP)
+	$(BIN)/python tests/mutants.py
 
 docs: $(STAMP)
 	$(BIN)/python docs/check.py

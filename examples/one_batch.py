@@ -11,9 +11,8 @@ plan = Plan.calibrate(
     dim=3,
     batch_size=50,
     horizon=500,
-    epsilon=10.0,
-    delta=1e-2,
-    calibration="released",
+    epsilon=4.0,
+    delta=1e-3,
 )
 shuffler, analyzer = Shuffler(plan), Analyzer(plan)
 rng = np.random.default_rng(0)

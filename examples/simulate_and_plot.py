@@ -9,7 +9,7 @@ from croupier.simulation.results import load_frame
 from croupier.simulation.sweep import sweep
 
 arena = Arena(
-    dim=5, horizon=2000, batch_size=20, epsilon=10.0, delta=0.1, calibration="released", arms=50
+    dim=5, horizon=2000, batch_size=20, epsilon=10.0, delta=1e-5, calibration="certified", arms=50
 )
 with tempfile.TemporaryDirectory() as directory:
     for outcome in sweep(line_up((LINUCB, VECTOR), arena), trials=5, seed=0, out=directory):

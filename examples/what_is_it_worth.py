@@ -1,4 +1,4 @@
-"""What a plan is worth: the guarantee of three trust models at several deltas."""
+"""What the constants of the paper's script are worth: the claim, and the truth."""
 
 from __future__ import annotations
 
