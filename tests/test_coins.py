@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections import Counter
 
 import numpy as np
 import pytest
-from scipy.stats import chi2, chisquare, kstest
+from numpy.typing import NDArray
+from scipy.stats import chi2, chisquare, kstest, norm
 
 from croupier.coins import Coins, SeededCoins, SystemCoins
+from croupier.errors import MissingExtraError
 
 RARE = 1e-6
 """False-alarm rate of each test here that uses a fixed seed; with system coins too."""
@@ -106,6 +109,9 @@ class Extreme(Coins):
     def token(self, count: int) -> bytes:
         return bytes([self.byte]) * count
 
+    def discrete_gaussian(self, scale: float, count: int) -> NDArray[np.int64]:
+        raise NotImplementedError
+
 
 def test_the_most_extreme_normals_are_finite_and_opposite() -> None:
     low, high = Extreme(0).normal(1)[0], Extreme(255).normal(1)[0]
@@ -128,3 +134,39 @@ def test_system_coins_never_repeat() -> None:
 def test_system_coins_cannot_be_seeded() -> None:
     with pytest.raises(TypeError):
         SystemCoins(1)  # type: ignore[call-arg]
+
+
+def test_every_byte_counts_equally_in_a_few_bits() -> None:
+    seen = Counter(Extreme(byte).bits(3) for byte in range(256))
+    assert seen == dict.fromkeys(range(8), 32)
+
+
+@pytest.mark.parametrize("coins", [SeededCoins(11), SystemCoins()], ids=["seeded", "system"])
+def test_discrete_gaussians_are_whole_and_normal(coins: Coins) -> None:
+    scale = 0.7 * 2.0**40
+    draws = coins.discrete_gaussian(scale, 10_000)
+    assert draws.dtype == np.int64
+    assert kstest(draws / scale, "norm").pvalue > RARE
+
+
+def test_the_systems_discrete_gaussian_has_its_law_on_a_coarse_grid_too() -> None:
+    # At scale 1 the rounded normal's middle has 0.383, the discrete Gaussian's 0.399.
+    draws, count = SystemCoins().discrete_gaussian(1.0, 20_000), 20_000
+    chances = np.exp(-(np.arange(-12, 13) ** 2) / 2)
+    chances /= chances.sum()
+    expected = count * np.array([chances[:10].sum(), *chances[10:15], chances[15:].sum()])
+    seen = np.bincount(np.clip(draws, -3, 3) + 3, minlength=7).astype(float)
+    assert chisquare(seen, expected).pvalue > RARE
+    rounded = count * np.diff(norm.cdf([-np.inf, -2.5, -1.5, -0.5, 0.5, 1.5, 2.5, np.inf]))
+    assert chisquare(seen, rounded).statistic > chisquare(seen, expected).statistic
+
+
+def test_seeded_discrete_gaussians_repeat() -> None:
+    first, second = (SeededCoins(12).discrete_gaussian(1e9, 5).tolist() for _ in range(2))
+    assert first == second
+
+
+def test_without_the_sampler_a_device_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opendp.prelude", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'croupier\[exact\]'"):
+        SystemCoins().discrete_gaussian(12345.678, 1)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from croupier.coins import Coins
-from croupier.contribution import Layout
+from croupier.contribution import UNIT, Layout
 from croupier.errors import ProtocolError
 from croupier.privacy.guarantee import Guarantee, gaussian
 from croupier.protocols.amplified_gaussian import AmplifiedGaussian, AmplifiedGaussianRelease
@@ -117,7 +117,7 @@ class WeighedByPosition(AmplifiedGaussianRelease):
 
     def analyze(self, messages: Messages) -> Floats:
         weights = np.linspace(1.5, 0.5, self.users)
-        return np.concatenate([weights @ messages["vector"], weights @ messages["matrix"]])
+        return UNIT * np.concatenate([weights @ messages["vector"], weights @ messages["matrix"]])
 
 
 def test_half_the_noise_bits_in_the_shortcut_are_caught() -> None:
@@ -290,7 +290,8 @@ class Speechless(AmplifiedGaussian):
 
 
 class Rising:
-    mu = None
+    def mu_at(self, delta: float) -> None:
+        return None
 
     def epsilon(self, delta: float) -> float:
         return delta
@@ -305,7 +306,8 @@ class RisingCurve(AmplifiedGaussian):
 
 
 class Unsafe:
-    mu = None
+    def mu_at(self, delta: float) -> None:
+        return None
 
     def epsilon(self, delta: float) -> float:
         return 1.0
@@ -337,7 +339,7 @@ class OverBudget(AmplifiedGaussian):
 
 class Unrestored(AmplifiedGaussian):
     @classmethod
-    def restore(cls, layout: Any, schedule: Any, releases: Any) -> Any:
+    def restore(cls, layout: Any, schedule: Any, releases: Any, honest_fraction: Any = 1.0) -> Any:
         made = tuple(AmplifiedGaussianRelease(layout, users, 1.0) for users, _ in releases)
         return cls(layout, schedule, made)
 
@@ -360,8 +362,10 @@ class Unrestored(AmplifiedGaussian):
 def test_a_faulty_protocol_is_caught(base: type[Protocol], promise: str) -> None:
     release = AmplifiedGaussianRelease(SCALED, USERS, 0.7)
     text = broken(protocol_of(release, base))
-    assert promise in text
-    assert text.count("\n- ") == 1
+    # A planted curve may miss its budgets too; nothing else may be blamed.
+    blamed = [line for line in text.split("\n- ")[1:] if "meets its budget" not in line]
+    assert any(promise in line for line in text.split("\n- ")[1:])
+    assert all(promise in line for line in blamed)
 
 
 class Loose(ShuffleRelease):

@@ -1,9 +1,15 @@
-"""(feature, reward) to one bounded vector, and back from sums of them (MATH 2)."""
+"""(feature, reward) to one bounded vector, and back from sums of them (MATH 2).
+
+On a device the vector is a whole number of units in every coordinate and its bounds hold in
+integers, so that no rounding stands between the data and the sensitivity (MATH 4, Numerics).
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -15,6 +21,19 @@ Floats = NDArray[np.float64]
 
 # Features may exceed their norm by rounding; the contribution is clipped exactly.
 NORM_SLACK = 1e-9
+
+UNIT_POWER = 40
+UNIT = 2.0**-UNIT_POWER
+"""Contributions of a device are whole multiples of this."""
+
+FACTOR_POWER = UNIT_POWER // 2
+"""A feature's entries and the reward are whole numbers over 2**20; their products, units."""
+
+STRETCH_POWER = 30
+"""The factors on the matrix block are whole numbers over 2**30."""
+
+MOST = 2.0**12
+"""Largest contribution: units of its range fit the 53 bits of a float, and 64-bit reports."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +61,11 @@ class Layout:
             raise ValueError(f"reward_range must rise, got {self.reward_range!r}")
         if not self.scaled and self.weight != 1:
             raise ValueError(f"weight must be 1 in the paper's layout, got {self.weight!r}")
+        if max(self.feature_norm, self.weight * self.feature_norm**2) > MOST:
+            raise ValueError(
+                f"feature_norm and weight must keep contributions at most {MOST:g}, "
+                f"got {self.feature_norm!r} and {self.weight!r}"
+            )
 
     @property
     def size(self) -> int:
@@ -68,24 +92,34 @@ class Layout:
         return self.weight * np.where(rows == columns, 1.0, off)
 
     @cached_property
+    def whole_stretch(self) -> tuple[int, ...]:
+        """``stretch`` over 2**30 rounded down, by integers, so that no coordinate can grow."""
+        rows, columns = self.triangle
+        square = Fraction(self.weight) ** 2 * 4**STRETCH_POWER
+        off = math.isqrt(math.floor((2 if self.scaled else 1) * square))
+        on = math.isqrt(math.floor(square))
+        return tuple(on if equal else off for equal in (rows == columns).tolist())
+
+    @cached_property
     def low(self) -> Floats:
-        """The least value of each coordinate."""
+        """The least value of each coordinate, rounded down to a whole number of units."""
         rows, columns = self.triangle
         vector = np.full(self.dim, -self.feature_norm if self.scaled else -1.0)
         if not self.scaled:
             return np.concatenate([vector, np.full(rows.size, -1.0)])
         half = self.feature_norm**2 / 2
-        return np.concatenate([vector, np.where(rows == columns, 0.0, -half * self.stretch)])
+        matrix = np.where(rows == columns, 0.0, -half * self.stretch)
+        return -_units_up(-np.concatenate([vector, matrix]))
 
     @cached_property
     def high(self) -> Floats:
-        """The greatest value of each coordinate."""
+        """The greatest value of each coordinate, rounded up to a whole number of units."""
         rows, columns = self.triangle
         if not self.scaled:
             return np.ones(self.size)
         square = self.feature_norm**2
         matrix = np.where(rows == columns, square, square / 2) * self.stretch
-        return np.concatenate([np.full(self.dim, self.feature_norm), matrix])
+        return _units_up(np.concatenate([np.full(self.dim, self.feature_norm), matrix]))
 
     @property
     def sensitivity(self) -> float:
@@ -97,6 +131,21 @@ class Layout:
         if 2 * weight * norm <= 1:
             return 2 * self.feature_norm
         return math.sqrt(2 * norm + 2 * weight * norm**2 + 1 / (2 * weight))
+
+    @property
+    def device_sensitivity(self) -> float:
+        """Largest Euclidean change of what ``contribution`` makes, rounded up.
+
+        The quantised factors are a legal user: q / 2**20 has norm at most ``feature_norm`` and
+        the reward is in [0, 1], both tested in integers. Their exact products therefore lie
+        within ``sensitivity``, and a stretch that was rounded down brings every coordinate of
+        two users closer. What is left is the truncation of a stretched product to whole units:
+        |trunc(a) - trunc(b)| < |a - b| + 1, and no change where the stretch is a whole number.
+        With c truncated coordinates the triangle inequality gives
+        ``sensitivity`` + sqrt(c) 2**-40. The factor covers the rounding of these two floats.
+        """
+        truncated = sum(factor % 2**STRETCH_POWER != 0 for factor in self.whole_stretch)
+        return (self.sensitivity + math.sqrt(truncated) * UNIT) * (1 + 2.0**-48)
 
     @property
     def matrix_noise_factor(self) -> float:
@@ -145,11 +194,54 @@ def checked_features(layout: Layout, features: ArrayLike, name: str = "features"
 
 
 def contribution(layout: Layout, feature: ArrayLike, reward: float) -> Floats:
-    """One user's bounded vector; clipped whatever was checked before, since privacy rests on it."""
+    """One user's bounded vector, every coordinate a whole number of units of 2**-40.
+
+    Clipped in integers whatever was checked before, since privacy rests on it (MATH 2, 4).
+    """
     row = checked_features(layout, feature, "feature")
     if row.shape != (layout.dim,):
         raise ValueError(f"feature must have shape ({layout.dim},), got {row.shape}")
-    norm = float(np.linalg.norm(row))
-    if norm > layout.feature_norm:
-        row = row * (layout.feature_norm / norm)
-    return layout.encode(row, np.asarray(layout.unit_reward(reward)))
+    entries = _inside(_truncated(row), layout.feature_norm)
+    gain = min(int(math.ldexp(layout.unit_reward(reward), FACTOR_POWER)), 2**FACTOR_POWER)
+    units = [entry * gain for entry in entries] + _matrix_units(layout, entries)
+    return np.ldexp(np.array(units, dtype=np.float64), -UNIT_POWER)
+
+
+def whole_units(values: Floats) -> list[int]:
+    """Values ``(size,)`` as whole numbers of units, rounded down where they are not on the grid."""
+    return [math.floor(value) for value in np.ldexp(values, UNIT_POWER).tolist()]
+
+
+def _units_up(values: Floats) -> Floats:
+    """The least multiples of the unit that are not below ``values``; scaling by it is exact."""
+    return np.ldexp(np.ceil(np.ldexp(values, UNIT_POWER)), -UNIT_POWER)
+
+
+def _truncated(row: Floats) -> list[int]:
+    """Entries over 2**20, rounded toward zero."""
+    return [int(entry) for entry in np.ldexp(row, FACTOR_POWER).tolist()]
+
+
+def _inside(entries: list[int], norm: float) -> list[int]:
+    """Entries over 2**20 whose exact norm is at most ``norm``, shrunk toward zero if need be.
+
+    The factor floor(sqrt(most 4^30)) / ceil(sqrt(square 4^30)) is at most sqrt(most / square).
+    """
+    square = sum(entry * entry for entry in entries)
+    most = math.floor((Fraction(norm) * 2**FACTOR_POWER) ** 2)
+    if square <= most:
+        return entries
+    above, below = math.isqrt(most << 60), math.isqrt((square << 60) - 1) + 1
+    return [_sign(entry) * (abs(entry) * above // below) for entry in entries]
+
+
+def _matrix_units(layout: Layout, entries: Sequence[int]) -> list[int]:
+    """The stretched products of the triangle, rounded toward zero."""
+    rows, columns = layout.triangle
+    places = zip(rows.tolist(), columns.tolist(), layout.whole_stretch, strict=True)
+    products = [entries[row] * entries[column] * factor for row, column, factor in places]
+    return [_sign(product) * (abs(product) >> STRETCH_POWER) for product in products]
+
+
+def _sign(value: int) -> int:
+    return -1 if value < 0 else 1

@@ -40,6 +40,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "before_ceilings": plan.mechanism.formula(plan.budget, plan.terms),
         "noise_std": first.noise_std,
         "privacy_noise_std": first.privacy_noise_std,
+        "noise_floor_std": plan.noise_floor,
         "report_bits": first.report_bits,
         "levels": None,
         "centred": False,
@@ -54,14 +55,19 @@ def guarantee_document(guarantee: Guarantee, delta: float | None) -> dict[str, A
     """A guarantee at one delta; epsilon is null where nothing finite is proved."""
     epsilon = guarantee.epsilon(delta) if delta is not None else math.inf
     return {
-        "epsilon": epsilon if math.isfinite(epsilon) else None,
+        "epsilon": _finite(epsilon),
         "delta": delta,
-        "mu": guarantee.mu if delta is None else guarantee.mu_at(delta),
+        "mu": _finite(guarantee.mu if delta is None else guarantee.mu_at(delta)),
         "method": guarantee.method,
         "adjacency": guarantee.adjacency,
         "assumptions": list(guarantee.assumptions),
         "reason": guarantee.reason,
     }
+
+
+def _finite(value: float | None) -> float | None:
+    """JSON has no infinity: null says that there is no number."""
+    return value if value is not None and math.isfinite(value) else None
 
 
 def plan_parts(text: str) -> tuple[Parts, str]:
@@ -89,12 +95,16 @@ def _restore(document: dict[str, Any]) -> Parts:
     )
     sizes = _schedule(document)
     made = [(release["users"], release["parameters"]) for release in document["releases"]]
-    mechanism = registry.find(document["protocol"]).restore(layout, sizes, made)
+    mechanism = registry.find(document["protocol"]).restore(
+        layout, sizes, made, document["honest_fraction"]
+    )
     terms = Terms(
         document["calibration"],
         document["max_participations"],
         document["honest_fraction"],
         document["outside"],
+        document["overhead"],
+        document["strategy"],
     )
     policy = policy_registry.find(document["policy"])(**document["policy_parameters"])
     budget = document["budget"] and Budget(**document["budget"])

@@ -28,6 +28,8 @@ from croupier.theory.schedules import Schedule, schedule
 PAPERS_LAYOUT = ("theorem", "released")
 """Calibrations whose noise is stated for the paper's unscaled layout."""
 
+DEFAULT_OVERHEAD = 0.05
+
 CLIPPED = "the device clips features and rewards to their declared bounds"
 COMPLETE = "batches are released complete, by a shuffler that does not collude with the analyzer"
 SWAPPED_ONCE = "a user is in at most {} of the batches, at most once in each"
@@ -54,7 +56,7 @@ class Plan:
         dim: int,
         batch_size: int,
         horizon: int,
-        calibration: str,
+        calibration: str = "certified",
         epsilon: float | None = None,
         delta: float | None = None,
         batches: str = "fixed",
@@ -64,21 +66,26 @@ class Plan:
         feature_norm: float = 1.0,
         reward_range: tuple[float, float] = (0.0, 1.0),
         confidence: float | None = None,
+        overhead: float = DEFAULT_OVERHEAD,
+        strategy: str | None = None,
         outside: bool = False,
         **policy_options: Any,
     ) -> Plan:
         """The plan that the named calibration gives for this budget.
 
-        ``confidence`` is the paper's alpha, 1/horizon unless given. ``outside`` takes a theorem's
-        formula beyond its range, which claims nothing. Further options go to the policy.
+        ``confidence`` is the paper's alpha, 1/horizon unless given. ``overhead`` is how much more
+        noise than the Gaussian floor may be added to send fewer bits. ``strategy`` chooses among
+        the ways of the central model. ``outside`` takes a theorem's formula beyond its range,
+        which claims nothing. Further options go to the policy.
         """
         kind = registry.find(protocol)
-        terms = Terms(calibration, max_participations, honest_fraction, outside)
+        terms = Terms(calibration, max_participations, honest_fraction, outside, overhead, strategy)
         _offered(kind, terms)
         layout = Layout(dim, calibration not in PAPERS_LAYOUT, 1.0, feature_norm, reward_range)
         sizes = schedule(batches, batch_size, horizon)
         budget = None if kind.trust == "none" else _budget(epsilon, delta, protocol)
-        mechanism = kind.calibrate(budget, layout, sizes, terms)
+        made = kind.calibrate(budget, layout, sizes, terms)
+        mechanism = replace(made, honest_fraction=honest_fraction)
         rule = policy_registry.find(policy)
         setting = _setting(mechanism, terms, budget, confidence)
         return cls(mechanism, rule.calibrate(setting, **policy_options), terms, budget)
@@ -116,6 +123,11 @@ class Plan:
         """Public parameters of batch ``index``."""
         return self.mechanism.release(index)
 
+    @property
+    def noise_floor(self) -> float | None:
+        """Noise on a first batch's sum below which no analysis can meet the budget, if known."""
+        return self.mechanism.noise_floor(self.budget, self.terms)
+
     def shapes(self, index: int) -> Shapes:
         """What a report of batch ``index`` looks like, whatever the data: that of phi = 0."""
         release = self.release(index)
@@ -152,7 +164,8 @@ class Plan:
             return self
         layout = replace(self.layout, feature_norm=norm)
         made = [(release.users, release.parameters) for release in self.mechanism.releases]
-        mechanism = type(self.mechanism).restore(layout, self.schedule, made)
+        honest = self.mechanism.honest_fraction
+        mechanism = type(self.mechanism).restore(layout, self.schedule, made, honest)
         setting = _setting(mechanism, self.terms, self.budget, self.policy.confidence)
         policy = type(self.policy).calibrate(setting, **self.policy.options)
         return replace(self, mechanism=mechanism, policy=policy)
@@ -194,6 +207,8 @@ class Plan:
             "max_participations": terms.max_participations,
             "honest_fraction": terms.honest_fraction,
             "outside": terms.outside,
+            "overhead": terms.overhead,
+            "strategy": terms.strategy,
             "scaled": layout.scaled,
             "weight": layout.weight,
             "feature_norm": layout.feature_norm,

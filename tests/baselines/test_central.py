@@ -9,13 +9,19 @@ import pytest
 from scipy.stats import kstest
 
 from croupier.analyzer import Analyzer
-from croupier.baselines.central import Central, CentralRelease, TreeSum
+from croupier.baselines import central
+from croupier.baselines.central import Central, CentralRelease, ToeplitzSum, TreeSum
 from croupier.client import Client
 from croupier.contribution import Layout
 from croupier.errors import GuaranteeError, RefusedError
 from croupier.plan import Plan
-from croupier.protocols.base import Floats
+from croupier.privacy.budget import Budget
+from croupier.protocols.base import Floats, Terms
+from croupier.simulation import engine
+from croupier.simulation.problems import Sphere
 from croupier.theory.schedules import FixedBatches
+
+STRATEGIES = ("toeplitz", "tree")
 
 
 class Powers:
@@ -50,9 +56,45 @@ def plan(**changes: Any) -> Plan:
     return Plan.calibrate("central", **{**asked, **changes})
 
 
-def mechanism(steps: int, sigma: float = 2.0) -> Central:
+def mechanism(steps: int, sigma: float = 2.0, strategy: str = "tree") -> Central:
     layout = Layout(2)
-    return Central(layout, FixedBatches(1, steps), (CentralRelease(layout, 1, sigma),))
+    release = CentralRelease(layout, 1, sigma, strategy)
+    return Central(layout, FixedBatches(1, steps), (release,))
+
+
+def calibrated(
+    steps: int, budget: Budget, participations: int = 1, strategy: str | None = None
+) -> Central:
+    terms = Terms("certified", participations, strategy=strategy)
+    return Central.calibrate(budget, Layout(3), FixedBatches(1, steps), terms)
+
+
+def root(steps: int) -> Floats:
+    """The square root of the matrix of prefix sums, from binomials."""
+    rows, columns = np.indices((steps, steps))
+    values = [math.comb(2 * lag, lag) / 4**lag for lag in range(steps)]
+    return np.where(rows >= columns, np.array(values)[np.abs(rows - columns)], 0.0)
+
+
+class UnitDraws:
+    """Draw number k is 1 in coordinate k and 0 elsewhere, so a sum shows how draws enter it."""
+
+    def __init__(self) -> None:
+        self._drawn = 0
+
+    def normal(self, mean: float, scale: float, shape: tuple[int, ...]) -> Floats:
+        self._drawn += 1
+        return np.asarray(scale * (np.arange(*shape) == self._drawn - 1))
+
+    def standard_normal(self, shape: tuple[int, int]) -> Floats:
+        return np.eye(*shape)
+
+
+def noise_matrix(made: Central) -> Floats:
+    """Prefix noise ``(steps, draws)`` of one coordinate as a linear map of all draws."""
+    steps = made.schedule.batches
+    running = made.running_sum(cast("np.random.Generator", UnitDraws()))
+    return np.array([running.add(step, np.zeros(steps))[0] for step in range(steps)])
 
 
 def test_a_prefix_has_the_noise_of_its_nodes_each_drawn_once_and_kept() -> None:
@@ -111,6 +153,153 @@ def test_a_leaf_is_the_exact_sum_of_a_batch() -> None:
     assert np.array_equal(leaf, rows.sum(axis=1))
     assert made.users(0) == 20
     assert made.schedule.batches == 1000
+
+
+@pytest.mark.parametrize("columns_at_once", [1, 3, 100])
+def test_rooted_noise_is_the_root_times_fresh_noise(
+    columns_at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(central, "CONVOLVED_AT_ONCE", 11 * columns_at_once)
+    running = ToeplitzSum(2.0, 11, np.random.default_rng(6))
+    prefixes = np.array([running.add(step, np.zeros((2, 3)))[0] for step in range(11)])
+    rng = np.random.default_rng(6)
+    widths = [len(part) for part in np.array_split(np.arange(6), math.ceil(6 / columns_at_once))]
+    fresh = np.hstack([rng.standard_normal((11, width)) for width in widths])
+    assert prefixes.reshape(11, 6) == pytest.approx(2.0 * root(11) @ fresh, abs=1e-12)
+
+
+def test_rooted_noise_has_the_covariance_of_the_factorisation() -> None:
+    draws, sigma = 100_000, 1.5
+    running = ToeplitzSum(sigma, 6, np.random.default_rng(7))
+    prefixes = np.array([running.add(step, np.zeros(draws))[0] for step in range(6)])
+    stated = sigma**2 * root(6) @ root(6).T
+    spread = np.sqrt((np.outer(np.diag(stated), np.diag(stated)) + stated**2) / draws)
+    # 21 entries, each beyond 6 standard errors with probability 2e-9: false alarms 4e-8.
+    assert np.all(np.abs(prefixes @ prefixes.T / draws - stated) < 6 * spread)
+
+
+def test_rooted_noise_states_its_variance_exactly() -> None:
+    running = ToeplitzSum(1.5, 30, np.random.default_rng(8))
+    stated = [running.add(step, np.zeros(2))[1] for step in range(30)]
+    assert stated == pytest.approx(np.diag(1.5**2 * root(30) @ root(30).T), rel=1e-13)
+    assert stated == sorted(stated)
+    assert stated[-1] == mechanism(30, 1.5, "toeplitz").largest_noise_variance(30)
+
+
+def test_rooted_sums_are_exact_when_noise_is_tiny() -> None:
+    running = ToeplitzSum(1e-12, 37, np.random.default_rng(0))
+    rows = np.random.default_rng(1).normal(size=(37, 4, 3))
+    for step, row in enumerate(rows):
+        prefix, _ = running.add(step, row)
+        assert prefix == pytest.approx(rows[: step + 1].sum(axis=0), abs=1e-9)
+
+
+@pytest.mark.parametrize("index", [-1, 4])
+def test_rooted_noise_ends_with_the_horizon(index: int) -> None:
+    with pytest.raises(ValueError, match=f"index must be below the 4 steps planned, got {index}"):
+        ToeplitzSum(1.0, 4, np.random.default_rng(0)).add(index, np.zeros(2))
+
+
+def test_a_model_of_the_past_is_not_changed_by_later_steps() -> None:
+    running = ToeplitzSum(1.0, 3, np.random.default_rng(0))
+    first, _ = running.add(0, np.ones(2))
+    kept = first.copy()
+    running.add(1, np.ones(2))
+    assert np.array_equal(first, kept)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("steps", [1, 2, 5, 8, 11])
+@pytest.mark.parametrize("participations", [1, 2, 4])
+def test_mu_is_that_of_the_likelihood_of_all_published_prefixes(
+    strategy: str, steps: int, participations: int
+) -> None:
+    made = mechanism(steps, strategy=strategy)
+    noise, prefixes = noise_matrix(made), np.tril(np.ones((steps, steps)))
+    inverse = np.linalg.inv(noise @ noise.T)
+    placements = itertools.combinations(range(steps), min(participations, steps))
+    shifts = [prefixes[:, list(chosen)].sum(axis=1) for chosen in placements]
+    # N(m, S) against N(m + shift, S) is mu-GDP with mu^2 = shift' S^-1 shift and no less.
+    largest = max(math.sqrt(shift @ inverse @ shift) for shift in shifts)
+    mu = made.joint_guarantee(participations).mu
+    assert mu == pytest.approx(math.sqrt(4.5) * largest, rel=1e-9)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("participations", [1, 7, 500])
+@pytest.mark.parametrize(("epsilon", "delta"), [(1e-3, 1e-9), (0.2, 0.1), (1.0, 1e-6), (50.0, 0.9)])
+def test_certified_noise_meets_the_budget_and_is_the_least(
+    strategy: str, participations: int, epsilon: float, delta: float
+) -> None:
+    budget = Budget(epsilon, delta)
+    made = calibrated(300, budget, participations, strategy)
+    assert made.joint_guarantee(participations).meets(budget)
+    less = CentralRelease(made.layout, 1, 0.999 * made.sigma, strategy)
+    weaker = Central(made.layout, made.schedule, (less,))
+    assert not weaker.joint_guarantee(participations).meets(budget)
+    assert not made.joint_guarantee(participations + 1).meets(budget) or participations >= 300
+
+
+def test_certified_noise_is_rooted_unless_the_tree_is_asked_for() -> None:
+    budget = Budget(1.0, 1e-6)
+    assert calibrated(9, budget).releases == calibrated(9, budget, strategy="toeplitz").releases
+    assert isinstance(calibrated(9, budget).running_sum(np.random.default_rng()), ToeplitzSum)
+    asked = calibrated(9, budget, strategy="tree")
+    assert isinstance(asked.running_sum(np.random.default_rng()), TreeSum)
+    assert asked.joint_guarantee().method == "exact Gaussian binary tree (MATH 3)"
+    assert "square-root" in calibrated(9, budget).joint_guarantee().method
+
+
+def test_certified_noise_of_a_long_horizon_is_that_of_the_notes() -> None:
+    # MATH 6.1 and 6.4 in units of sensitivity over mu: 4.2 against 14.5.
+    for strategy, expected in (("toeplitz", 4.2), ("tree", 14.5)):
+        made = calibrated(20_000, Budget(1.0, 1e-6), strategy=strategy)
+        mu = made.joint_guarantee().mu
+        assert mu is not None
+        noise = math.sqrt(made.largest_noise_variance(20_000))
+        assert noise * mu / made.layout.sensitivity == pytest.approx(expected, abs=0.051)
+
+
+@pytest.mark.parametrize(
+    ("calibration", "strategy", "offered"),
+    [
+        ("certified", "ladder", "toeplitz, tree for certified noise"),
+        ("theorem", "toeplitz", "tree for theorem noise"),
+        ("released", "toeplitz", "tree for released noise"),
+    ],
+)
+def test_a_strategy_that_is_not_offered_is_refused(
+    calibration: str, strategy: str, offered: str
+) -> None:
+    terms = Terms(calibration, strategy=strategy)
+    with pytest.raises(ValueError, match=f"strategy must be one of {offered}, got {strategy!r}"):
+        Central.calibrate(Budget(0.5, 0.1), Layout(3, False), FixedBatches(2, 20), terms)
+
+
+def test_a_release_of_an_unknown_strategy_is_refused() -> None:
+    with pytest.raises(ValueError, match="strategy must be one of toeplitz, tree, got 'ladder'"):
+        CentralRelease(Layout(2), 1, 1.0, "ladder")
+
+
+@pytest.mark.parametrize("calibration", ["theorem", "released"])
+def test_the_papers_constants_always_use_the_tree(calibration: str) -> None:
+    made = plan(calibration=calibration)
+    assert made.release(0).parameters["strategy"] == "tree"
+    named = Terms(calibration, strategy="tree")
+    again = Central.calibrate(made.budget, made.layout, made.schedule, named)
+    assert again.releases == made.mechanism.releases
+
+
+def test_a_certified_plan_runs_from_end_to_end() -> None:
+    made = plan(calibration="certified", batch_size=2, horizon=60, epsilon=3.0)
+    assert made.met
+    assert made.layout.scaled
+    assert Plan.from_json(made.to_json()) == made
+    curves = engine.run(made, Sphere(5, 10), 0, range(3), points=20)
+    assert curves.regret.shape == (3, 20)
+    assert np.all(np.diff(curves.regret, axis=1) >= 0)
+    again = engine.run(made, Sphere(5, 10), 0, range(3), points=20)
+    assert np.array_equal(curves.regret, again.regret)
 
 
 @pytest.mark.parametrize("batches", [1, 2, 3, 4, 7, 8, 1000])

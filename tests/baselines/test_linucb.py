@@ -38,6 +38,15 @@ def test_it_promises_nothing_and_says_why() -> None:
         assert guarantee.reason == "the server sees everything and adds no noise"
 
 
+@pytest.mark.parametrize("name", ["linucb", "noiseless"])
+def test_certified_is_offered_first_and_takes_no_budget(name: str) -> None:
+    made = Plan.calibrate(name, dim=3, batch_size=1, horizon=50, calibration="certified")
+    assert made.mechanism.calibrations[0] == "certified"
+    assert made.budget is None
+    assert made.layout.scaled
+    assert made.release(0).noise_std == 0
+
+
 def test_released_constants_are_those_of_the_script() -> None:
     # MATH 8: G = 1 in the radius, lambda = 1e-4.
     scale = plan("released").mechanism.released_scale(None)

@@ -13,6 +13,8 @@ from croupier.client import Client
 from croupier.contribution import Layout
 from croupier.errors import GuaranteeError, RefusedError
 from croupier.plan import Plan
+from croupier.privacy.budget import Budget
+from croupier.protocols.base import Terms
 from croupier.theory.schedules import FixedBatches
 
 
@@ -70,6 +72,43 @@ def test_theorem_refuses_epsilon_above_one_with_both_numbers() -> None:
 def test_returning_users_are_refused_from_epsilon_one_on() -> None:
     with pytest.raises(GuaranteeError, match=r"thm:composition needs epsilon < 1, but 1 >= 1"):
         plan(max_participations=3)
+
+
+@pytest.mark.parametrize("participations", [1, 3, 1000])
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(1e-3, 1e-9), (0.2, 0.1), (1.0, 1e-300), (50.0, 0.9)]
+)
+def test_certified_noise_meets_the_budget_and_is_the_least(
+    participations: int, epsilon: float, delta: float
+) -> None:
+    budget = Budget(epsilon, delta)
+    layout, schedule = Layout(3), FixedBatches(5, 50)
+    made = Local.calibrate(budget, layout, schedule, Terms("certified", participations))
+    assert made.guarantee(participations).meets(budget)
+    assert not made.guarantee(participations + 1).meets(budget)
+    less = Local(layout, schedule, (LocalRelease(layout, 5, made.sigma * 0.999),))
+    assert not less.guarantee(participations).meets(budget)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "sigma"),
+    [(1.0, 1e-5, 7.9139), (1.0, 0.1, 2.3035), (0.2, 0.1, 4.8770), (10.0, 0.1, 0.5978)],
+)
+def test_certified_noise_is_that_of_the_check_table(
+    epsilon: float, delta: float, sigma: float
+) -> None:
+    made = plan(calibration="certified", epsilon=epsilon, delta=delta)
+    assert made.release(0).parameters["sigma"] == pytest.approx(sigma, abs=0.51e-4)
+    assert made.met
+    assert made.layout.scaled
+    four = plan(calibration="certified", epsilon=epsilon, delta=delta, max_participations=4)
+    assert four.release(0).parameters["sigma"] == pytest.approx(2 * sigma, abs=1.1e-4)
+
+
+def test_certified_noise_does_not_rest_on_the_honesty_of_others() -> None:
+    alone = plan(calibration="certified", batch_size=20, honest_fraction=0.1)
+    assert alone.release(0) == plan(calibration="certified", batch_size=20).release(0)
+    assert alone.met
 
 
 def test_participations_add_up_as_squares() -> None:

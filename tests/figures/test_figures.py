@@ -11,7 +11,7 @@ from matplotlib.image import imread
 from croupier.errors import UnknownNameError
 from croupier.figures import paper
 from croupier.figures.draw import LOOKS, draw, legend_label, privacy_label
-from croupier.simulation.compare import AMPLIFIED, CENTRAL, LINUCB, LOCAL, enter
+from croupier.simulation.compare import AMPLIFIED, CENTRAL, LINUCB, LOCAL, VECTOR, enter
 from croupier.simulation.sweep import sweep
 
 SMALL = replace(paper.PAPER, horizon=400, arms=10)
@@ -67,15 +67,24 @@ def test_unknown_figures_are_refused_by_name() -> None:
 
 
 def test_the_legend_shows_nominal_and_proved_epsilon() -> None:
-    arena = replace(paper.PAPER, problem="sphere")
+    arena = replace(paper.PAPER, calibration="released")
     assert privacy_label(enter(LINUCB, arena)) == "not private"
     assert privacy_label(enter(LOCAL, arena)) == "ε 1, proved 1.56"
-    assert privacy_label(enter(AMPLIFIED, arena)) == "ε 1, no guarantee"
+    assert privacy_label(enter(AMPLIFIED, arena)) == "ε 1, proved 11.3"
+    assert privacy_label(enter(VECTOR, replace(arena, epsilon=10.0))) == "ε 10, no guarantee"
+
+
+def test_certified_algorithms_are_proved_at_the_epsilon_they_were_asked_for() -> None:
+    for entry in (CENTRAL, VECTOR, AMPLIFIED, LOCAL):
+        job = enter(entry, paper.PAPER)
+        assert job.plan.met
+        assert 0.95 < job.plan.promise.epsilon(0.1) <= 1.0
 
 
 def test_on_longer_features_the_proved_epsilon_is_that_of_their_norm() -> None:
-    short = privacy_label(enter(CENTRAL, replace(paper.PAPER, problem="sphere")))
-    long = privacy_label(enter(CENTRAL, replace(paper.PAPER, problem="released")))
+    arena = replace(paper.PAPER, calibration="released")
+    short = privacy_label(enter(CENTRAL, replace(arena, problem="sphere")))
+    long = privacy_label(enter(CENTRAL, replace(arena, problem="released")))
     assert (short, long) == ("ε 1, proved 0.79", "ε 1, proved 1.96")
 
 

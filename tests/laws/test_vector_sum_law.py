@@ -36,7 +36,7 @@ DATA = pytest.mark.parametrize("name", ["random", "halves", "ends"])
 
 
 def release(bias: float) -> VectorSumRelease:
-    return VectorSumRelease(LAYOUT, USERS, 3.3, 4, bias)
+    return VectorSumRelease(LAYOUT, USERS, 3.3125, 4, bias)
 
 
 def counts_of(made: VectorSumRelease, sums: Floats) -> Counts:
@@ -109,7 +109,7 @@ def test_bits_and_counts_have_the_same_law(bias: float) -> None:
 
 def test_a_shortcut_with_one_noise_bit_less_is_caught() -> None:
     made, rows = release(0.5), data("ends")
-    fewer = VectorSumRelease(LAYOUT, USERS, 3.3, 3, 0.5)
+    fewer = VectorSumRelease(LAYOUT, USERS, 3.3125, 3, 0.5)
     counts = quick_counts(fewer, rows, 5, 20 * RUNS) + (made.coins - fewer.coins) // 2
     shifted = rows - LAYOUT.low
     assert fit(counts[:, 0], law(made, shifted[:, 0])) < RARE

@@ -1,14 +1,24 @@
-"""Tree sensitivities against every placement of a user's rounds in small trees."""
+"""Sensitivities against every placement of a user's rounds in a few steps."""
 
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter
 from itertools import combinations
 
+import numpy as np
 import pytest
 
-from croupier.privacy.central import tree_levels, tree_sensitivity
+from croupier.privacy.central import (
+    Floats,
+    toeplitz_coefficients,
+    toeplitz_sensitivity,
+    toeplitz_variance,
+    tree_levels,
+    tree_sensitivity,
+    tree_variance,
+)
 
 
 def read_nodes(steps: int) -> set[tuple[int, int]]:
@@ -74,5 +84,90 @@ def test_more_rounds_of_a_user_never_move_less() -> None:
 
 @pytest.mark.parametrize(("steps", "participations"), [(0, 1), (5, 0)])
 def test_empty_trees_and_absent_users_are_refused(steps: int, participations: int) -> None:
-    with pytest.raises(ValueError, match="whole number of at least 1, got 0"):
-        tree_sensitivity(steps, participations)
+    for sensitivity in (tree_sensitivity, toeplitz_sensitivity):
+        with pytest.raises(ValueError, match="whole number of at least 1, got 0"):
+            sensitivity(steps, participations)
+
+
+def test_no_prefix_has_no_variance() -> None:
+    for variance in (tree_variance, toeplitz_variance):
+        with pytest.raises(ValueError, match="steps must be a whole number of at least 1, got 0"):
+            variance(0)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 4, 7, 8, 100])
+def test_the_trees_worst_prefix_has_the_most_set_bits(steps: int) -> None:
+    assert tree_variance(steps) == max(step.bit_count() for step in range(1, steps + 1))
+
+
+@pytest.mark.parametrize("participations", [1, 100, 10_000, 20_000])
+def test_long_horizons_with_many_returns_are_quick(participations: int) -> None:
+    start = time.perf_counter()
+    tree_sensitivity(20_001, participations)
+    toeplitz_sensitivity(20_001, participations)
+    assert time.perf_counter() - start < 5.0
+
+
+def root(steps: int) -> Floats:
+    """The lower triangular Toeplitz matrix of the coefficients ``(steps, steps)``."""
+    rows, columns = np.indices((steps, steps))
+    return np.where(rows >= columns, toeplitz_coefficients(steps)[np.abs(rows - columns)], 0.0)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 17, 300])
+def test_the_root_times_itself_adds_up_prefixes(steps: int) -> None:
+    prefixes = np.tril(np.ones((steps, steps)))
+    assert root(steps) @ root(steps) == pytest.approx(prefixes, abs=1e-12)
+
+
+def test_coefficients_are_central_binomials_over_powers_of_four() -> None:
+    exact = [math.comb(2 * index, index) / 4**index for index in range(400)]
+    assert toeplitz_coefficients(400) == pytest.approx(exact, rel=1e-13)
+    assert toeplitz_coefficients(1).tolist() == [1.0]
+
+
+@pytest.mark.parametrize("steps", range(1, 13))
+@pytest.mark.parametrize("participations", [1, 2, 3, 5, 20])
+def test_the_first_steps_are_a_users_worst(steps: int, participations: int) -> None:
+    columns = root(steps)
+    placements = [
+        list(placement)
+        for count in range(1, min(participations, steps) + 1)
+        for placement in combinations(range(steps), count)
+    ]
+    largest = max(np.linalg.norm(columns[:, chosen].sum(axis=1)) for chosen in placements)
+    assert toeplitz_sensitivity(steps, participations) == pytest.approx(largest, rel=1e-13)
+
+
+@pytest.mark.parametrize("steps", [1, 5, 1000])
+def test_one_step_moves_as_much_as_a_prefix_carries_noise(steps: int) -> None:
+    assert toeplitz_sensitivity(steps, 1) ** 2 == pytest.approx(toeplitz_variance(steps))
+    exact = math.fsum((math.comb(2 * k, k) / 4**k) ** 2 for k in range(min(steps, 400)))
+    assert toeplitz_variance(min(steps, 400)) == pytest.approx(exact, rel=1e-13)
+
+
+def test_a_user_of_every_step_moves_the_sums_of_the_coefficients() -> None:
+    moved = root(50).sum(axis=1)
+    assert toeplitz_sensitivity(50, 50) == pytest.approx(np.linalg.norm(moved), rel=1e-13)
+    assert toeplitz_sensitivity(50, 1000) == toeplitz_sensitivity(50, 50)
+
+
+def test_opposite_changes_in_several_steps_move_less_than_equal_ones() -> None:
+    rng = np.random.default_rng(0)
+    changes = rng.normal(size=(200, 4, 3))
+    changes /= np.linalg.norm(changes, axis=-1, keepdims=True)
+    columns = root(9)[:, rng.permuted(np.tile(np.arange(9), (200, 1)), axis=1)[:, :4]]
+    moved = np.sqrt((np.einsum("skc,kcd->skd", columns, changes) ** 2).sum(axis=(0, 2)))
+    assert moved.max() < toeplitz_sensitivity(9, 4)
+
+
+@pytest.mark.parametrize(
+    ("steps", "tree", "toeplitz"), [(100, 6.5, None), (1000, 9.5, None), (20_000, 14.5, 4.2)]
+)
+def test_prefix_noise_is_that_of_the_notes(steps: int, tree: float, toeplitz: float | None) -> None:
+    # MATH 6.1 and 6.4, in units of sensitivity over mu, for users who come once.
+    binary = tree_sensitivity(steps, 1) * math.sqrt(tree_variance(steps))
+    root_noise = toeplitz_sensitivity(steps, 1) * math.sqrt(toeplitz_variance(steps))
+    assert binary == pytest.approx(tree, abs=0.051)
+    assert root_noise < binary / 2
+    assert toeplitz is None or root_noise == pytest.approx(toeplitz, abs=0.051)

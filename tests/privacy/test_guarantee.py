@@ -24,13 +24,14 @@ def test_pure_privacy_below_its_bound_is_randomised_response(epsilon: float) -> 
 def test_pure_privacy_has_one_epsilon_and_no_mu() -> None:
     curve = PureCurve(2.0)
     assert curve.epsilon(1e-9) == curve.epsilon(0.5) == 2.0
-    assert curve.mu is None
+    assert Guarantee("pure", curve).mu is None
+    assert Guarantee("pure", curve).mu_at(0.1) is None
 
 
 def test_a_gaussian_guarantee_answers_both_questions() -> None:
     promise = gaussian(0.5, "exact", "the server is trusted")
     assert promise.proved
-    assert promise.mu == 0.5
+    assert promise.mu == promise.mu_at(1e-12) == 0.5
     assert promise.curve == GaussianCurve(0.5)
     assert promise.epsilon(1e-5) == gdp.epsilon_of(0.5, 1e-5)
     assert promise.delta(1.0) == gdp.delta_of(0.5, 1.0)
@@ -42,6 +43,7 @@ def test_what_is_not_proved_promises_nothing_and_says_why() -> None:
     nothing = unproved("no noise is added")
     assert not nothing.proved
     assert nothing.mu is None
+    assert nothing.mu_at(0.1) is None
     assert nothing.epsilon(0.99) == math.inf
     assert nothing.delta(1e9) == 1.0
     assert nothing.reason == "no noise is added"

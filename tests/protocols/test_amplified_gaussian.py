@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from croupier.coins import SeededCoins, SystemCoins
-from croupier.contribution import Layout
+from croupier.contribution import UNIT, Layout
 from croupier.errors import GuaranteeError
 from croupier.plan import Plan
 from croupier.privacy.budget import Budget
@@ -45,7 +45,8 @@ def test_noise_is_drawn_afresh() -> None:
 def test_a_report_is_the_contribution_plus_noise() -> None:
     row = np.arange(LAYOUT.size, dtype=float)
     sent = release(1e-9).randomize(row, SeededCoins(0))
-    assert np.concatenate([sent["vector"][0], sent["matrix"][0]]) == pytest.approx(row, abs=1e-7)
+    units = np.concatenate([sent["vector"][0], sent["matrix"][0]])
+    assert units * UNIT == pytest.approx(row, abs=1e-7)
 
 
 def test_analyzer_ignores_message_order_to_the_last_bit() -> None:
@@ -55,6 +56,43 @@ def test_analyzer_ignores_message_order_to_the_last_bit() -> None:
     sums = release().analyze(messages)
     for _ in range(20):
         assert np.array_equal(release().analyze(shuffle(messages, coins)), sums)
+
+
+def test_sums_beyond_64_bits_are_exact() -> None:
+    made = AmplifiedGaussianRelease(Layout(1), 4, 80_000.0)
+    rows = np.array([[2**62], [2**62], [2**62], [2**62 + 2**41]])
+    assert made.analyze({"vector": rows, "matrix": -rows}).tolist() == [2**24 + 2, -(2**24) - 2]
+
+
+def test_noise_that_could_leave_64_bits_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"sigma must keep reports below 2\*\*22, got 90000.0"):
+        release(90_000.0)
+
+
+def discrete_delta(scale: float, shift: int, epsilon: float) -> float:
+    """Hockey-stick divergence of two discrete Gaussians whose centres are ``shift`` apart."""
+    places = np.arange(-20 * int(scale), 20 * int(scale) + 1)
+    chances = np.exp(-(places**2) / (2 * scale**2))
+    chances /= chances.sum()
+    first, second = chances[shift:], chances[:-shift]
+    return float(np.maximum(first - math.exp(epsilon) * second, 0).sum() + chances[:shift].sum())
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
+def test_discrete_noise_costs_no_more_than_the_slack(epsilon: float) -> None:
+    layout, scale = Layout(1, feature_norm=500 * UNIT), 1000
+    made = AmplifiedGaussianRelease(layout, 6, scale * UNIT)
+    mu = layout.sensitivity / made.sigma
+    allowed = math.exp(layout.size / 8 / scale**2) * delta_of(mu, epsilon - made.loss_slack)
+    assert mu == 1
+    assert discrete_delta(scale, 1000, epsilon) <= allowed
+    assert allowed <= delta_of(mu, epsilon) * 1.002
+
+
+def test_the_slack_is_negligible_where_anyone_would_use_it() -> None:
+    assert 0 < AmplifiedGaussianRelease(Layout(20), 6, 0.5).loss_slack < 1e-18
+    assert AmplifiedGaussianRelease(Layout(20), 6, 0.01).loss_slack < 2e-14
+    assert AmplifiedGaussianRelease(Layout(20), 6, 5e-324).loss_slack == math.inf
 
 
 def test_noise_of_the_sum_grows_with_the_root_of_the_users() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from croupier.coins import SeededCoins, SystemCoins
-from croupier.contribution import Layout
+from croupier.contribution import Layout, contribution
 from croupier.errors import GuaranteeError
 from croupier.plan import Plan
 from croupier.privacy.budget import Budget
@@ -31,7 +32,7 @@ def box(users: int, seed: int) -> Floats:
 
 
 @given(
-    grid=st.floats(0.3, 40),
+    grid=st.integers(2**14, 40 * 2**16).map(lambda whole: whole / 2**16),
     noise_bits=st.integers(0, 20),
     bias=st.sampled_from([0.25, 0.5]),
     place=st.floats(0, 1),
@@ -53,9 +54,39 @@ def test_reports_have_a_fixed_length_and_never_overflow(
     assert sum(len(rows) for rows in sent.values()) == made.report_bits
 
 
+@given(
+    whole=st.integers(1, 2**22),
+    layout=st.sampled_from([Layout(2), Layout(3, weight=0.6, feature_norm=1.7)]),
+)
+@settings(max_examples=60, deadline=None)
+def test_signal_bits_are_the_exact_ceiling(whole: int, layout: Layout) -> None:
+    made = VectorSumRelease(layout, 3, whole / 2**16, 0, 0.5)
+    span = [
+        Fraction(high) - Fraction(low) for low, high in zip(layout.low, layout.high, strict=True)
+    ]
+    assert made.signal_bits.tolist() == [math.ceil(Fraction(whole, 2**16) * part) for part in span]
+
+
+@pytest.mark.parametrize("layout", [Layout(3), Layout(3, scaled=False)], ids=["scaled", "paper"])
+def test_the_steps_of_a_simulation_are_those_of_a_device(layout: Layout) -> None:
+    made, rng = VectorSumRelease(layout, 3, 7.0625, 0, 0.5), np.random.default_rng(4)
+    for _ in range(50):
+        row = contribution(layout, rng.uniform(-0.5, 0.5, 3), float(rng.random()))
+        floor, left = made.steps(row)
+        exact = np.array([Fraction(part, 2**56) for part in made._numerators(row)], dtype=float)
+        assert floor + left == pytest.approx(exact, rel=1e-14, abs=1e-14)
+
+
+def test_released_grids_are_the_scripts_to_the_nearest_step() -> None:
+    made = VectorSum.calibrate(
+        Budget(1, 0.1), Layout(5, scaled=False), FixedBatches(20, 200), Terms("released")
+    )
+    assert abs(made.release(0).parameters["grid"] - 2 * math.sqrt(20)) <= 2.0**-17
+
+
 @pytest.mark.parametrize("bias", [0.25, 0.5])
 def test_a_report_can_be_all_ones(bias: float) -> None:
-    made, coins = release(grid=3.7, noise_bits=2, bias=bias), SeededCoins(0)
+    made, coins = release(grid=3.75, noise_bits=2, bias=bias), SeededCoins(0)
     most = made.signal_bits + made.noise_bits
     counts = [
         [np.count_nonzero(rows) for rows in made.randomize(LAYOUT.high, coins).values()]
@@ -183,6 +214,8 @@ def test_theorem_refuses_epsilon_beyond_its_range_with_both_numbers() -> None:
     ("changed", "text"),
     [
         ({"grid": 0.0}, "grid must be above 0, got 0.0"),
+        ({"grid": 3.3}, r"grid must be a multiple of 2\*\*-16, got 3.3"),
+        ({"grid": 2.0**-17}, r"grid must be a multiple of 2\*\*-16, got 7.6"),
         ({"noise_bits": -1}, "noise_bits must be a whole number of at least 0, got -1"),
         ({"noise_bits": 2.5}, "noise_bits must be a whole number of at least 0, got 2.5"),
         ({"bias": 0.3}, "bias must be one of .* got 0.3"),

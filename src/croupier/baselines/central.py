@@ -1,43 +1,65 @@
-"""``central``: a trusted server, a binary tree over running sums (Shariff and Sheffet 2018)."""
+"""``central``: a trusted server that adds correlated noise to running sums.
+
+The paper's way is a binary tree (Shariff and Sheffet 2018); the default of ``certified`` is the
+square root of the matrix of prefix sums, which needs less than a third of that noise (MATH 6.4).
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
+from scipy.fft import irfft, next_fast_len, rfft
 
 from croupier.arguments import positive
 from croupier.contribution import Layout
 from croupier.privacy.budget import Budget
-from croupier.privacy.central import tree_sensitivity
+from croupier.privacy.central import (
+    toeplitz_coefficients,
+    toeplitz_sensitivity,
+    toeplitz_variance,
+    toeplitz_variances,
+    tree_sensitivity,
+    tree_variance,
+)
+from croupier.privacy.gdp import sigma_of
 from croupier.privacy.guarantee import Guarantee, gaussian, unproved
 from croupier.protocols.base import Floats, Mechanism, Release, RunningSum, Terms, needed
 from croupier.theory import constants, released
 from croupier.theory.schedules import Schedule
+
+VIEWED_STEPS = 128
+"""Prefixes that an audit reads: those soon after the user say most."""
+
+CONVOLVED_AT_ONCE = 2**21
+"""Numbers of fresh noise that are turned into prefix noise at once."""
 
 SEES_RAW_DATA = "the server sees raw data; only what it publishes is private"
 
 
 @dataclass(frozen=True)
 class CentralRelease(Release):
-    """A batch sum in the server's hands; the tree adds N(0, sigma^2) to every node."""
+    """A batch sum in the server's hands; a strategy draws N(0, sigma^2) once a node or step."""
 
     sigma: float
     strategy: str = "tree"
 
     def __post_init__(self) -> None:
-        """Noise must be there."""
+        """Noise must be there, and a known way to add it."""
         positive("sigma", self.sigma)
+        if self.strategy not in STRATEGIES:
+            raise _unknown(self.strategy, tuple(STRATEGIES))
 
     @property
     def privacy_noise_std(self) -> float:
-        """The noise of one node."""
+        """The noise of one node, or of one step."""
         return self.sigma
 
     def sample_sum(self, contributions: Floats, rng: np.random.Generator) -> Floats:
-        """The exact sum: noise comes with the tree."""
+        """The exact sum: noise comes with the running sum."""
         return np.asarray(contributions.sum(axis=-2))
 
 
@@ -69,44 +91,143 @@ class TreeSum(RunningSum):
         return np.asarray(prefix), len(self.nodes) * self._sigma**2
 
 
+class ToeplitzSum(RunningSum):
+    """The square root: prefix noise at step t is sum_k c_k z_(t-k), z fresh at every step.
+
+    The noise of all ``steps`` is drawn with the first sum, whose shape it has, and kept.
+    """
+
+    def __init__(self, sigma: float, steps: int, rng: np.random.Generator) -> None:
+        self._steps = steps
+        self._sigma = sigma
+        self._rng = rng
+        self._variances = sigma**2 * toeplitz_variances(steps)
+        self._exact: Floats | float = 0.0
+        self._noise: Floats | None = None
+
+    def add(self, index: int, sums: Floats) -> tuple[Floats, float]:
+        """The exact sum so far with this step's noise."""
+        if not 0 <= index < self._steps:
+            raise ValueError(f"index must be below the {self._steps} steps planned, got {index}")
+        if self._noise is None:
+            noise = _rooted_noise(self._sigma, self._steps, sums.size, self._rng)
+            self._noise = noise.reshape(self._steps, *sums.shape)
+        self._exact = self._exact + sums
+        return np.asarray(self._exact + self._noise[index]), float(self._variances[index])
+
+
+def _rooted_noise(sigma: float, steps: int, width: int, rng: np.random.Generator) -> Floats:
+    """The root times fresh noise ``(steps, width)``, a few columns at a time to save memory."""
+    length = next_fast_len(2 * steps - 1, real=True)
+    root = rfft(sigma * toeplitz_coefficients(steps), length)[:, None]
+    rooted = np.empty((steps, width))
+    for columns in np.array_split(np.arange(width), math.ceil(steps * width / CONVOLVED_AT_ONCE)):
+        fresh = rfft(rng.standard_normal((steps, columns.size)), length, axis=0)
+        rooted[:, columns] = irfft(root * fresh, length, axis=0)[:steps]
+    return rooted
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """A way to add noise to prefix sums: how far a user moves it, and its noise per unit."""
+
+    method: str
+    sensitivity: Callable[[int, int], float]
+    """From steps and participations, in units of one swap."""
+    variance: Callable[[int], float]
+    """The largest of a prefix, from steps, for unit noise."""
+    running: Callable[[float, int, np.random.Generator], RunningSum]
+    """From sigma, steps and the server's randomness."""
+
+
+STRATEGIES = {
+    "toeplitz": Strategy(
+        "exact Gaussian square-root factorisation (MATH 3)",
+        toeplitz_sensitivity,
+        toeplitz_variance,
+        ToeplitzSum,
+    ),
+    "tree": Strategy(
+        "exact Gaussian binary tree (MATH 3)",
+        tree_sensitivity,
+        tree_variance,
+        lambda sigma, _, rng: TreeSum(sigma, rng),
+    ),
+}
+
+
+def _chosen(terms: Terms) -> str:
+    """The strategy's name; the paper's constants are stated for the tree alone."""
+    offered = tuple(STRATEGIES) if terms.calibration == "certified" else ("tree",)
+    name = offered[0] if terms.strategy is None else terms.strategy
+    if name not in offered:
+        raise _unknown(name, offered, f" for {terms.calibration} noise")
+    return name
+
+
+def _unknown(name: str, offered: tuple[str, ...], where: str = "") -> ValueError:
+    return ValueError(f"strategy must be one of {', '.join(offered)}{where}, got {name!r}")
+
+
 @dataclass(frozen=True)
 class Central(Mechanism):
-    """JDP; with batches it is the paper's Batched-Central-LinUCB: a leaf is a batch sum."""
+    """JDP; with batches it is the paper's Batched-Central-LinUCB: a leaf is a batch sum.
+
+    The server alone draws the noise, so ``honest_fraction`` plays no role.
+    """
 
     name: ClassVar[str] = "central"
     release_type: ClassVar[type[Release]] = CentralRelease
-    calibrations: ClassVar[tuple[str, ...]] = ("theorem", "released")
+    calibrations: ClassVar[tuple[str, ...]] = ("certified", "theorem", "released")
     trust: ClassVar[str] = "joint"
 
     @classmethod
     def calibrate(
         cls, budget: Budget | None, layout: Layout, schedule: Schedule, terms: Terms
     ) -> Self:
-        """Node noise of Shariff and Sheffet, or of the script, times the participations."""
-        asked = needed(budget, cls.name)
-        if terms.calibration == "theorem" and not terms.outside:
-            constants.require(*constants.central_range(asked))
-        if terms.calibration == "theorem":
-            sigma = constants.central_sigma(asked, schedule.batches, terms.max_participations)
+        """The least noise that meets the budget, or the tree's of Shariff and Sheffet or script."""
+        asked, strategy = needed(budget, cls.name), _chosen(terms)
+        if terms.calibration == "certified":
+            moved = STRATEGIES[strategy].sensitivity(schedule.batches, terms.max_participations)
+            sigma = sigma_of(layout.sensitivity * moved, asked.epsilon, asked.delta)
         else:
-            sigma = terms.max_participations * released.central_sigma(asked, schedule.rounds)
-        made = tuple(CentralRelease(layout, users, sigma) for users in schedule.sizes())
+            sigma = _papers_sigma(asked, schedule, terms)
+        made = tuple(CentralRelease(layout, users, sigma, strategy) for users in schedule.sizes())
         return cls(layout, schedule, made)
 
     @property
     def sigma(self) -> float:
-        """Noise of a node."""
+        """Noise of a node, or of a step."""
         return float(self.release(0).parameters["sigma"])
 
+    @property
+    def strategy(self) -> Strategy:
+        """How the noise is spread over the prefix sums."""
+        return STRATEGIES[self.release(0).parameters["strategy"]]
+
     def running_sum(self, rng: np.random.Generator | None = None) -> RunningSum:
-        """The tree; the server's own randomness."""
+        """The strategy's noise, from the server's own randomness."""
         if rng is None:
             raise ValueError("rng must be given: the central server draws the noise, got None")
-        return TreeSum(self.sigma, rng)
+        return self.strategy.running(self.sigma, self.schedule.batches, rng)
+
+    def sample_view(
+        self, pair: Floats, truth: int, batches: int, trials: int, rng: np.random.Generator
+    ) -> Floats:
+        """Published prefixes ``(trials, steps)`` along the pair's difference.
+
+        Noise is the same in all directions, so one coordinate stands for all.
+        """
+        moved = pair[1] - pair[0]
+        along = float(pair[truth] @ moved) / float(np.linalg.norm(moved))
+        steps = min(max(VIEWED_STEPS, batches), self.schedule.batches)
+        running = self.strategy.running(self.sigma, steps, rng)
+        inputs = (np.full((trials, 1), along * (index < batches)) for index in range(steps))
+        return np.hstack([running.add(index, one)[0] for index, one in enumerate(inputs)])
 
     def largest_noise_variance(self, batches: int) -> float:
-        """A prefix has as many nodes as its index has set bits."""
-        return ((batches + 1).bit_length() - 1) * self.sigma**2
+        """That of the worst prefix of the strategy."""
+        return self.sigma**2 * self.strategy.variance(batches)
 
     def guarantee(self, participations: int = 1) -> Guarantee:
         """None against the server."""
@@ -117,12 +238,21 @@ class Central(Mechanism):
         return unproved(SEES_RAW_DATA)
 
     def joint_guarantee(self, participations: int = 1) -> Guarantee:
-        """Exact: the worst placement of a user's rounds in the tree (``prop:JDP-return``)."""
-        moved = tree_sensitivity(self.schedule.batches, participations)
+        """Exact: the worst placement of a user's rounds in the strategy (``prop:JDP-return``)."""
+        moved = self.strategy.sensitivity(self.schedule.batches, participations)
         mu = self.layout.sensitivity * moved / self.sigma
-        return gaussian(mu, "exact Gaussian binary tree (MATH 3)", "the server is trusted")
+        return gaussian(mu, self.strategy.method, "the server is trusted")
 
     def released_scale(self, budget: Budget | None) -> released.Scale:
         """G = node noise sqrt(ln T) sqrt(d)."""
         spread = math.sqrt(math.log(self.schedule.rounds) * self.layout.dim)
         return released.private_scale(self.sigma * spread)
+
+
+def _papers_sigma(budget: Budget, schedule: Schedule, terms: Terms) -> float:
+    """Node noise of Shariff and Sheffet, or of the script, times the participations."""
+    if terms.calibration != "theorem":
+        return terms.max_participations * released.central_sigma(budget, schedule.rounds)
+    if not terms.outside:
+        constants.require(*constants.central_range(budget))
+    return constants.central_sigma(budget, schedule.batches, terms.max_participations)

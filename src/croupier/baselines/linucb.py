@@ -37,7 +37,7 @@ class LinUcb(Mechanism):
 
     name: ClassVar[str] = "linucb"
     release_type: ClassVar[type[Release]] = LinUcbRelease
-    calibrations: ClassVar[tuple[str, ...]] = ("theorem", "released")
+    calibrations: ClassVar[tuple[str, ...]] = ("certified", "theorem", "released")
     trust: ClassVar[str] = "none"
 
     @classmethod

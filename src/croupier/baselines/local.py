@@ -11,6 +11,7 @@ import numpy as np
 from croupier.arguments import positive
 from croupier.contribution import Layout
 from croupier.privacy.budget import Budget
+from croupier.privacy.gdp import sigma_of
 from croupier.privacy.guarantee import Guarantee, gaussian
 from croupier.protocols.base import Floats, Mechanism, Release, Terms, needed, sum_std
 from croupier.theory import constants, released
@@ -37,30 +38,37 @@ class LocalRelease(Release):
         sums = contributions.sum(axis=-2)
         return np.asarray(sums + rng.normal(0.0, self.privacy_noise_std, sums.shape))
 
+    def sample_view(
+        self, pair: Floats, truth: int, trials: int, rng: np.random.Generator
+    ) -> Floats:
+        """The server knows who sent what: the user's own report ``(trials, size)``."""
+        noise = self.sigma * rng.standard_normal((trials, self.layout.size))
+        return np.asarray(pair[truth] + noise)
+
 
 @dataclass(frozen=True)
 class Local(Mechanism):
-    """LDP; with batches it is the paper's Batched-Local-LinUCB."""
+    """LDP; with batches it is the paper's Batched-Local-LinUCB.
+
+    A report is private by its own noise, so ``honest_fraction`` plays no role.
+    """
 
     name: ClassVar[str] = "local"
     release_type: ClassVar[type[Release]] = LocalRelease
-    calibrations: ClassVar[tuple[str, ...]] = ("theorem", "released")
+    calibrations: ClassVar[tuple[str, ...]] = ("certified", "theorem", "released")
     trust: ClassVar[str] = "local"
 
     @classmethod
     def calibrate(
         cls, budget: Budget | None, layout: Layout, schedule: Schedule, terms: Terms
     ) -> Self:
-        """Sigma of Zheng et al. with the paper's composition, or of the authors' script."""
+        """The least noise that meets the budget, or that of Zheng et al. or the script."""
         asked = needed(budget, cls.name)
-        part = constants.composed_budget(asked, terms.max_participations)
-        if terms.calibration == "theorem" and not terms.outside:
-            constants.require(
-                *constants.local_range(asked),
-                *constants.composition_range(asked, terms.max_participations),
-            )
-        theorem = terms.calibration == "theorem"
-        sigma = constants.local_sigma(part) if theorem else released.local_sigma(part)
+        if terms.calibration == "certified":
+            moved = _moved(layout, terms.max_participations)
+            sigma = sigma_of(moved, asked.epsilon, asked.delta)
+        else:
+            sigma = _papers_sigma(asked, terms)
         made = tuple(LocalRelease(layout, users, sigma) for users in schedule.sizes())
         return cls(layout, schedule, made)
 
@@ -71,7 +79,7 @@ class Local(Mechanism):
 
     def guarantee(self, participations: int = 1) -> Guarantee:
         """Exact: mu = sqrt(participations) * sensitivity / sigma (MATH 3)."""
-        mu = math.sqrt(participations) * self.layout.sensitivity / self.sigma
+        mu = _moved(self.layout, participations) / self.sigma
         return gaussian(mu, "exact Gaussian mechanism (MATH 3)")
 
     def local_guarantee(self) -> Guarantee:
@@ -83,3 +91,21 @@ class Local(Mechanism):
         return released.private_scale(
             self.sigma * math.sqrt(self.schedule.rounds * self.layout.dim)
         )
+
+
+def _moved(layout: Layout, participations: int) -> float:
+    """The norm by which one user moves all of the user's reports together."""
+    return math.sqrt(participations) * layout.sensitivity
+
+
+def _papers_sigma(budget: Budget, terms: Terms) -> float:
+    """Sigma of Zheng et al. with the paper's composition, or of the authors' script."""
+    part = constants.composed_budget(budget, terms.max_participations)
+    if terms.calibration != "theorem":
+        return released.local_sigma(part)
+    if not terms.outside:
+        constants.require(
+            *constants.local_range(budget),
+            *constants.composition_range(budget, terms.max_participations),
+        )
+    return constants.local_sigma(part)

@@ -11,7 +11,7 @@ try:
 except ImportError:  # pragma: no cover - depends on what is installed
     sys.exit("croupier: typer is not installed; install it with: pip install 'croupier[cli]'")
 
-from croupier.cli import planning, simulating
+from croupier.cli import auditing, planning, simulating
 from croupier.errors import CroupierError
 
 BAD_INPUT = 2
@@ -27,6 +27,7 @@ for command in (
     planning.plan,
     planning.show,
     planning.epsilon,
+    auditing.audit,
     simulating.simulate,
     simulating.compare,
     simulating.figure,

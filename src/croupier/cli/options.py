@@ -16,7 +16,10 @@ Horizon = Annotated[int, typer.Option(help="Rounds, that is users, in all.")]
 BatchSize = Annotated[int, typer.Option(help="Users per batch; 1 is sequential.")]
 Arms = Annotated[int, typer.Option(help="Arms offered in every round.")]
 Calibration = Annotated[
-    str, typer.Option(help="How noise is chosen: `theorem` or `released` (nothing proved).")
+    str,
+    typer.Option(
+        help="How noise is chosen: certified, theorem (the paper's), released (its script's)."
+    ),
 ]
 Policy = Annotated[str, typer.Option(help="How released sums become choices.")]
 Problem = Annotated[str, typer.Option(help="sphere, released, contextual or returning.")]

@@ -12,8 +12,9 @@ from rich.table import Table
 from croupier.cli import options, screen, words
 from croupier.documents import guarantee_document, plan_document
 from croupier.errors import DocumentError
+from croupier.figures.curve import draw_curve
 from croupier.model import Model
-from croupier.plan import Plan
+from croupier.plan import DEFAULT_OVERHEAD, Plan
 from croupier.protocols import registry
 from croupier.protocols.base import Protocol
 from croupier.simulation.results import write_whole
@@ -24,7 +25,7 @@ def plan(
     dim: options.Dim,
     batch_size: options.BatchSize,
     horizon: options.Horizon,
-    calibration: options.Calibration,
+    calibration: options.Calibration = "certified",
     epsilon: Annotated[float | None, typer.Option(help="Privacy loss asked for.")] = None,
     delta: Annotated[float | None, typer.Option(help="Failure probability asked for.")] = None,
     batches: Annotated[str, typer.Option(help="The batch schedule: fixed.")] = "fixed",
@@ -33,13 +34,19 @@ def plan(
     honest_fraction: Annotated[float, typer.Option(help="Users who add their noise.")] = 1.0,
     regularizer: Annotated[str, typer.Option(help="fixed or growing.")] = "fixed",
     exploration: Annotated[float, typer.Option(help="Factor on the radius; 1 is theory.")] = 1.0,
+    overhead: Annotated[
+        float, typer.Option(help="Noise above the Gaussian floor, allowed to save bits.")
+    ] = DEFAULT_OVERHEAD,
+    strategy: Annotated[
+        str | None, typer.Option(help="Of the central model: toeplitz or tree.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the plan to this file.")] = None,
     as_json: options.Json = False,
 ) -> None:
     """Calibrate the noise for a budget and say what it is worth.
 
     Example: croupier plan --protocol vector-sum --epsilon 1 --delta 1e-5 --dim 5
-    --batch-size 1000 --horizon 100000 --calibration theorem --out plan.json
+    --batch-size 1000 --horizon 100000 --out plan.json
     """
     made = Plan.calibrate(
         protocol,
@@ -55,6 +62,8 @@ def plan(
         honest_fraction=honest_fraction,
         regularizer=regularizer,
         exploration=exploration,
+        overhead=overhead,
+        strategy=strategy,
     )
     _warnings(made, epsilon)
     if out is not None:
@@ -95,6 +104,9 @@ def show(
 def epsilon(
     file: options.PlanFile,
     delta: Annotated[float | None, typer.Option(help="At this delta; the plan's own.")] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="Draw epsilon against delta to this PNG or SVG.")
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """What a plan is worth at any delta; exits 1 if its budget is not proved to be met.
@@ -107,6 +119,8 @@ def epsilon(
         raise ValueError("delta must be given for a plan without a budget, got None")
     if not 0 < at < 1:
         raise ValueError(f"delta must be between 0 and 1, got {at}")
+    if picture is not None:
+        draw_curve(made, picture)
     screen.emit(_worth(made, at), _worth_words(made, at), as_json)
     if not made.met:
         raise typer.Exit(1)

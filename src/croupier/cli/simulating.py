@@ -66,7 +66,7 @@ def compare(
     delta: options.Delta,
     dim: options.Dim,
     horizon: options.Horizon,
-    calibration: options.Calibration,
+    calibration: options.Calibration = "certified",
     arms: options.Arms = 100,
     batch_size: options.BatchSize = 20,
     problem: options.Problem = "sphere",
@@ -82,8 +82,7 @@ def compare(
 ) -> None:
     """Every algorithm of the paper on the same users: a table and a picture.
 
-    Example: croupier compare --epsilon 1 --delta 0.1 --dim 5 --horizon 20000
-    --calibration released
+    Example: croupier compare --epsilon 1 --delta 1e-5 --dim 5 --horizon 20000
     """
     arena = lineup.Arena(
         dim=dim,
@@ -106,7 +105,7 @@ def compare(
 
 def figure(
     name: Annotated[str, typer.Argument(help="fig1, fig2, batch-size or returning.")],
-    calibration: options.Calibration,
+    calibration: options.Calibration = "certified",
     policy: options.Policy = "ucb",
     problem: Annotated[
         str | None, typer.Option(help="`released` for the authors' constants, else `sphere`.")
@@ -120,7 +119,7 @@ def figure(
 ) -> None:
     """Draw a figure of the paper, or one beside it, as PNG, SVG and CSV.
 
-    Example: croupier figure fig1 --calibration released --out figures/
+    Example: croupier figure fig1 --calibration certified --out figures/
     """
     chosen = problem or ("released" if calibration == "released" else "sphere")
     arena = replace(

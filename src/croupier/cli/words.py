@@ -59,7 +59,7 @@ def _noise(plan: Plan) -> list[str]:
     return [
         f"  parameters    {own or 'none'}",
         f"  noise         std {first.noise_std:.6g} per coordinate of a batch sum"
-        f"{_rounding(first)}",
+        f"{_rounding(first)}{_floor(plan)}",
         f"  report        {size} bits, {bytes_words(size)}",
     ]
 
@@ -68,6 +68,12 @@ def _rounding(first: Release) -> str:
     if first.noise_std == first.privacy_noise_std:
         return ""
     return f" ({first.privacy_noise_std:.6g} for privacy, the rest is rounding)"
+
+
+def _floor(plan: Plan) -> str:
+    if plan.noise_floor is None:
+        return ""
+    return f"; no analysis allows less than {plan.noise_floor:.6g}"
 
 
 def _number(value: object) -> str:

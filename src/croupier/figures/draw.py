@@ -68,7 +68,7 @@ def legend_label(job: Job) -> str:
 
 def draw(figure: Figure, outcomes: Outcomes, directory: str | Path) -> list[Path]:
     """Write ``name.png``, ``name.svg`` and the numbers behind them as ``name.csv``."""
-    plt = _pyplot()
+    plt = pyplot()
     folder = Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
     with plt.rc_context(FONT):
@@ -83,7 +83,7 @@ def draw(figure: Figure, outcomes: Outcomes, directory: str | Path) -> list[Path
 
 
 def _canvas(figure: Figure, outcomes: Outcomes) -> Any:
-    plt = _pyplot()
+    plt = pyplot()
     count = len(figure.panels)
     lines = max(len(_legend_jobs(panel)) for panel in figure.panels)
     height = PANEL_HEIGHT + LEGEND_LINE * lines
@@ -199,7 +199,7 @@ def numbers(figure: Figure, outcomes: Outcomes) -> str:
     return text.getvalue()
 
 
-def _pyplot() -> Any:
+def pyplot() -> Any:
     """Matplotlib without a screen, or a word on how to get it."""
     try:
         import matplotlib as mpl

@@ -49,7 +49,7 @@ class Figure:
 
 
 PAPER = Arena(
-    dim=5, horizon=20000, batch_size=20, epsilon=1.0, delta=0.1, calibration="released", arms=100
+    dim=5, horizon=20000, batch_size=20, epsilon=1.0, delta=0.1, calibration="certified", arms=100
 )
 
 EPSILON = "\N{GREEK SMALL LETTER EPSILON}"

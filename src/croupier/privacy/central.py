@@ -11,11 +11,20 @@ from numpy.typing import NDArray
 from croupier.arguments import whole
 
 Counts = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 def tree_levels(steps: int) -> int:
     """Levels of the binary tree over ``steps`` prefix sums: floor(log2 steps) + 1."""
     return whole("steps", steps, 1).bit_length()
+
+
+def tree_variance(steps: int) -> float:
+    """The largest noise variance of a prefix sum, for nodes of variance 1.
+
+    A prefix has as many nodes as its index has set bits.
+    """
+    return float((whole("steps", steps, 1) + 1).bit_length() - 1)
 
 
 @lru_cache(maxsize=64)
@@ -61,3 +70,38 @@ def _combine(first: Counts, second: Counts, present: int) -> Counts:
             best[count : count + room], value + second[:room], out=best[count : count + room]
         )
     return best
+
+
+def toeplitz_coefficients(steps: int) -> Floats:
+    """First column ``(steps,)`` of the square root of the matrix of prefix sums.
+
+    c_0 = 1, c_k = c_{k-1} (2k-1) / (2k): the Taylor series of 1/sqrt(1-x), whose square is
+    1 + x + x^2 + ... (Fichtenberger, Henzinger and Upadhyay 2022).
+    """
+    index = np.arange(1, whole("steps", steps, 1))
+    return np.concatenate([[1.0], np.cumprod((2 * index - 1) / (2 * index))])
+
+
+def toeplitz_variances(steps: int) -> Floats:
+    """Noise variance ``(steps,)`` of every prefix sum, for unit noise; it rises."""
+    return np.cumsum(toeplitz_coefficients(steps) ** 2)
+
+
+def toeplitz_variance(steps: int) -> float:
+    """The largest noise variance of a prefix sum, for unit noise: the sum of all c_k^2."""
+    return float(toeplitz_variances(steps)[-1])
+
+
+@lru_cache(maxsize=64)
+def toeplitz_sensitivity(steps: int, participations: int) -> float:
+    """The largest norm of the sum of a user's columns of the root, over all placements.
+
+    The first steps are the worst. Columns i <= j have the product sum_{s < steps-j} c_s c_{s+j-i},
+    positive and falling in j and in j - i; the k-th of a user's steps is no earlier than step k and
+    no closer to the others, so every product is at most that of the placement at the start.
+    """
+    whole("participations", participations, 1)
+    sums = np.cumsum(toeplitz_coefficients(steps))
+    late = sums[: max(0, steps - participations)]
+    sums[participations:] -= late.copy()
+    return math.sqrt(math.fsum(sums**2))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -29,6 +29,9 @@ Floats = NDArray[np.float64]
 
 REAL_BITS = 64
 """Bits of one real number in a report."""
+
+VIEWED_AT_ONCE = 2**18
+"""Numbers that a simulated view holds in memory at once."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,21 @@ class Release(ABC):
     @abstractmethod
     def sample_sum(self, contributions: Floats, rng: np.random.Generator) -> Floats:
         """Released sums ``(..., size)`` of contributions ``(..., users, size)``."""
+
+    def sample_view(
+        self, pair: Floats, truth: int, trials: int, rng: np.random.Generator
+    ) -> Floats:
+        """What an audit reads off this batch, ``(trials, features)`` (MATH 7.5).
+
+        One user has the contribution ``pair[truth]`` and all others that of phi = 0. The default
+        is for views that say no more than the released sum.
+        """
+        batch = np.zeros((self.users, self.layout.size))
+        batch[0] = pair[truth]
+        chunk = max(1, VIEWED_AT_ONCE // batch.size)
+        counts = (min(chunk, trials - start) for start in range(0, trials, chunk))
+        drawn = [self.sample_sum(np.broadcast_to(batch, (n, *batch.shape)), rng) for n in counts]
+        return np.concatenate(drawn)
 
 
 class ShuffleRelease(Release):
@@ -138,11 +156,13 @@ class Mechanism(ABC):
     """A private sum of bounded vectors per batch; knows nothing of bandits.
 
     ``releases`` has one entry per batch index, the last one serving all later batches.
+    ``honest_fraction`` of a batch's users are assumed to add their noise; guarantees rest on it.
     """
 
     layout: Layout
     schedule: Schedule
     releases: tuple[Release, ...]
+    honest_fraction: float = 1.0
 
     name: ClassVar[str]
     release_type: ClassVar[type[Release]]
@@ -177,6 +197,22 @@ class Mechanism(ABC):
         """Adds up releases. ``rng`` is for baselines whose server draws the noise itself."""
         return FreshNoise(self)
 
+    def sample_view(
+        self, pair: Floats, truth: int, batches: int, trials: int, rng: np.random.Generator
+    ) -> Floats:
+        """What an audit reads off all releases ``(trials, features)``, the user in ``batches``.
+
+        The coins of users who are not honest are known, so these users are left out. Batches of
+        the same release are added up, which keeps all that a linear test can use.
+        """
+        parts: dict[int, Floats] = {}
+        for index in range(batches):
+            honest = replace(self.release(index), users=self.honest_users(index))
+            seen = honest.sample_view(pair, truth, trials, rng)
+            kind = min(index, len(self.releases) - 1)
+            parts[kind] = parts[kind] + seen if kind in parts else seen
+        return np.hstack(list(parts.values()))
+
     def largest_noise_variance(self, batches: int) -> float:
         """The largest noise variance of a prefix sum over the first ``batches`` releases."""
         listed = min(batches, len(self.releases))
@@ -187,17 +223,29 @@ class Mechanism(ABC):
         """The calibration's own numbers for the first batch, where rounding changed them."""
         return {}
 
+    def noise_floor(self, budget: Budget | None, terms: Terms) -> float | None:
+        """Noise on a first batch's sum below which no analysis can meet the budget, if known."""
+        return None
+
     def released_scale(self, budget: Budget | None) -> Scale:
         """The confidence scale of the authors' script for one batch's budget (MATH 8)."""
         raise GuaranteeError(f"{self.name} has no constants in the authors' script")
 
+    def honest_users(self, index: int) -> int:
+        """Users of batch ``index`` who are assumed to add their noise, at least the swapped one."""
+        return max(1, math.floor(self.honest_fraction * self.release(index).users))
+
     @classmethod
     def restore(
-        cls, layout: Layout, schedule: Schedule, releases: list[tuple[int, dict[str, Any]]]
+        cls,
+        layout: Layout,
+        schedule: Schedule,
+        releases: list[tuple[int, dict[str, Any]]],
+        honest_fraction: float = 1.0,
     ) -> Self:
         """The mechanism with the given (users, parameters) per batch."""
         made = tuple(cls.release_type(layout, users, **own) for users, own in releases)
-        return cls(layout, schedule, made)
+        return cls(layout, schedule, made, honest_fraction)
 
 
 class Protocol(Mechanism):

@@ -47,7 +47,7 @@ class Noiseless(Protocol):
 
     name: ClassVar[str] = "noiseless"
     release_type: ClassVar[type[ShuffleRelease]] = NoiselessRelease
-    calibrations: ClassVar[tuple[str, ...]] = ("theorem", "released")
+    calibrations: ClassVar[tuple[str, ...]] = ("certified", "theorem", "released")
     trust: ClassVar[str] = "none"
 
     @classmethod

@@ -12,18 +12,33 @@ from numpy.typing import NDArray
 
 from croupier.arguments import positive, whole
 from croupier.coins import Coins
-from croupier.contribution import Layout
+from croupier.contribution import UNIT_POWER, Layout, whole_units
+from croupier.privacy import gdp
+from croupier.privacy.binomial import BinomialCurve, CountRelease
+from croupier.privacy.bits import fewest_bits
 from croupier.privacy.budget import Budget
 from croupier.privacy.guarantee import Guarantee, unproved
+from croupier.privacy.theorem import VectorSumTheorem
 from croupier.protocols.base import Floats, Protocol, ShuffleRelease, Terms, needed
 from croupier.shuffler import Messages
 from croupier.theory import constants, released
 from croupier.theory.schedules import Schedule
 
 BIASES = (0.25, 0.5)
-ROUNDING_POWER = 53
 MOST_COINS = 2**62
 """Counts are 64-bit integers."""
+
+GRID_POWER = 16
+"""A device multiplies by the grid in integers, so it is a multiple of 2**-16."""
+
+STEP_POWER = UNIT_POWER + GRID_POWER
+"""Units times the whole grid are steps over 2**56."""
+
+ROUNDED_UP = 1 + 1e-12
+MOST_CERTIFIED = 10**8
+FAVOURABLE_DELTA = 0.1
+NO_COINS = "no noise bits are sent"
+CERTIFICATE = "certificate for shuffled bits (MATH 4)"
 
 
 @dataclass(frozen=True)
@@ -36,7 +51,8 @@ class VectorSumRelease(ShuffleRelease):
 
     def __post_init__(self) -> None:
         """Refuse parameters that no device can draw."""
-        positive("grid", self.grid)
+        if not math.ldexp(positive("grid", self.grid), GRID_POWER).is_integer():
+            raise ValueError(f"grid must be a multiple of 2**-{GRID_POWER}, got {self.grid!r}")
         whole("noise_bits", self.noise_bits, 0)
         if self.coins >= MOST_COINS:
             raise ValueError(
@@ -47,8 +63,9 @@ class VectorSumRelease(ShuffleRelease):
 
     @cached_property
     def signal_bits(self) -> NDArray[np.int64]:
-        """Bits per label that carry the rounded value: ceil(grid * (high - low))."""
-        return np.ceil(self.grid * (self.layout.high - self.layout.low)).astype(np.int64)
+        """Bits per label that carry the rounded value: ceil(grid * (high - low)), in integers."""
+        spans = self._numerators(self.layout.high)
+        return np.array([-(-span >> STEP_POWER) for span in spans], dtype=np.int64)
 
     @property
     def report_bits(self) -> int:
@@ -78,15 +95,23 @@ class VectorSumRelease(ShuffleRelease):
         return whole_steps.astype(np.int64), scaled - whole_steps
 
     def randomize(self, contribution: Floats, coins: Coins) -> Messages:
-        """R_Vec: for each label a fixed number of bits, as many ones as steps plus noise."""
-        floor, left = self.steps(contribution)
-        threshold = (left * 2.0**ROUNDING_POWER).astype(np.uint64)
-        ones = floor + coins.below(threshold, ROUNDING_POWER)
-        totals = self.signal_bits + self.noise_bits
+        """R_Vec: for each label a fixed number of bits, as many ones as steps plus noise.
+
+        In integers from the first line on, and with the same draws whatever the data (MATH 4).
+        """
+        inside = np.clip(contribution, self.layout.low, self.layout.high)
+        totals = (self.signal_bits + self.noise_bits).tolist()
+        rows = zip(self.layout.labels, self._numerators(inside), totals, strict=True)
         return {
-            label: _unary(int(count) + self._noise(coins), int(total))
-            for label, count, total in zip(self.layout.labels, ones, totals, strict=True)
+            label: _unary(_rounded(numerator, coins) + self._noise(coins), total)
+            for label, numerator, total in rows
         }
+
+    def _numerators(self, inside: Floats) -> list[int]:
+        """Steps above ``low`` over 2**56, exactly."""
+        grid = int(math.ldexp(self.grid, GRID_POWER))
+        units = zip(whole_units(inside), whole_units(self.layout.low), strict=True)
+        return [(unit - low) * grid for unit, low in units]
 
     def _noise(self, coins: Coins) -> int:
         """Bin(noise_bits, bias) as a popcount."""
@@ -110,7 +135,23 @@ class VectorSumRelease(ShuffleRelease):
         floor, left = self.steps(contributions)
         ones = floor + (rng.random(left.shape) < left)
         counts = ones.sum(axis=-2)
-        return self.debias(counts + rng.binomial(self.coins, self.bias, counts.shape))
+        return self.debias(counts + self.sample_noise(counts.shape, rng))
+
+    def sample_noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.int64]:
+        """Ones among all noise coins of a label."""
+        return rng.binomial(self.coins, self.bias, shape)
+
+    def sample_view(
+        self, pair: Floats, truth: int, trials: int, rng: np.random.Generator
+    ) -> Floats:
+        """Sums as in ``sample_sum``: equal users' roundings are one binomial per label."""
+        shape = (trials, self.layout.size)
+        floor, left = self.steps(pair[truth])
+        noise = self.sample_noise(shape, rng)
+        own = floor + (rng.random(shape) < left)
+        floor, left = self.steps(np.zeros(self.layout.size))
+        others = (self.users - 1) * floor + rng.binomial(self.users - 1, left, shape)
+        return self.debias(own + others + noise)
 
 
 @dataclass(frozen=True)
@@ -119,25 +160,28 @@ class VectorSum(Protocol):
 
     name: ClassVar[str] = "vector-sum"
     release_type: ClassVar[type[ShuffleRelease]] = VectorSumRelease
-    calibrations: ClassVar[tuple[str, ...]] = ("theorem", "released")
+    calibrations: ClassVar[tuple[str, ...]] = ("certified", "theorem", "released")
 
     @classmethod
     def calibrate(
         cls, budget: Budget | None, layout: Layout, schedule: Schedule, terms: Terms
     ) -> Self:
-        """Grid and noise bits of ``thm:vec`` (or ``thm:vec_return``), or of the authors' script."""
+        """The fewest certified bits, or the bits of ``thm:vec`` or of the authors' script."""
         asked = needed(budget, cls.name)
         if terms.calibration == "theorem" and not terms.outside:
             constants.require(
                 *constants.vector_sum_range(asked),
                 *constants.composition_range(asked, terms.max_participations),
             )
-        part = constants.composed_budget(asked, terms.max_participations)
-        make = _theorem if terms.calibration == "theorem" else _released
-        return cls(layout, schedule, tuple(make(part, layout, size) for size in schedule.sizes()))
+        make = {"certified": _certified, "theorem": _theorem, "released": _released}
+        chosen = make[terms.calibration]
+        made = tuple(chosen(asked, layout, size, terms) for size in schedule.sizes())
+        return cls(layout, schedule, made, terms.honest_fraction)
 
     def formula(self, budget: Budget | None, terms: Terms) -> dict[str, float]:
         """Grid, bits and noise on the batch sum before ceilings and floors."""
+        if terms.calibration == "certified":
+            return {}
         users, dim = self.schedule.first, self.layout.dim
         part = constants.composed_budget(needed(budget, self.name), terms.max_participations)
         rule = constants if terms.calibration == "theorem" else released
@@ -150,13 +194,64 @@ class VectorSum(Protocol):
             "privacy_noise_std": math.sqrt(users * bits * spread) / grid,
         }
 
+    def noise_floor(self, budget: Budget | None, terms: Terms) -> float | None:
+        """The Gaussian floor: all users add noise, the honest ones' has to be enough."""
+        asked = needed(budget, self.name)
+        share = self.honest_users(0) / self.release(0).users
+        mu = gdp.mu_of(asked.epsilon, asked.delta) * math.sqrt(share / terms.max_participations)
+        return self.layout.sensitivity / mu
+
     def guarantee(self, participations: int = 1) -> Guarantee:
-        """Not computed for these constants."""
-        return unproved("no certificate has been computed for shuffled bits of bias 1/4")
+        """The certificate for shuffled bits, for a user in the worst of the batches (MATH 4)."""
+        if not self._hides:
+            return unproved(NO_COINS)
+        if self._only_the_theorem:
+            return self._theorem(participations)
+        curve = BinomialCurve(self._worst(participations))
+        return _promised(curve, f"{CERTIFICATE}, {_honest(self.honest_fraction)}")
+
+    @property
+    def _only_the_theorem(self) -> bool:
+        """No fast certificate is known for other biases than 1/2."""
+        return any(one.bias != 0.5 and one.coins > MOST_CERTIFIED for one in self._made)
+
+    @property
+    def _hides(self) -> bool:
+        return all(one.noise_bits > 0 for one in self._made)
+
+    @property
+    def _made(self) -> tuple[VectorSumRelease, ...]:
+        return tuple(one for one in self.releases if isinstance(one, VectorSumRelease))
+
+    def _theorem(self, participations: int) -> Guarantee:
+        first = self._made[0]
+        curve = VectorSumTheorem(first.coins, self.layout.dim, first.grid, participations)
+        method = "thm:vec as the paper prints it, not checked: too many bits for the certificate"
+        return Guarantee(method, curve)
+
+    def _counts(self, index: int, users: int) -> CountRelease:
+        """What a swap does to the counts of a batch, seen through the coins of ``users``."""
+        made = self._made[index]
+        distance = made.grid * self.layout.device_sensitivity * ROUNDED_UP
+        return CountRelease(users * made.noise_bits, made.bias, distance, self.layout.size)
+
+    def _worst(self, participations: int) -> tuple[tuple[CountRelease, int], ...]:
+        """The batches that tell most of one user; the last release serves all later batches."""
+        counts = [self._counts(index, self.honest_users(index)) for index in range(len(self._made))]
+        ranked = sorted(counts, key=lambda one: one.distance**2 / max(one.coins, 1), reverse=True)
+        if len(ranked) == 1 or ranked[0] == counts[-1]:
+            return ((ranked[0], participations),)
+        return tuple((one, 1) for one in ranked[:participations])
 
     def local_guarantee(self) -> Guarantee:
-        """Not computed for these constants."""
-        return unproved("no certificate has been computed for the bits of one report alone")
+        """The coins of one report alone, where they are enough to hide anything."""
+        if not self._hides:
+            return unproved(NO_COINS)
+        if self._only_the_theorem:
+            return unproved("no certificate has been computed for the bits of one report alone")
+        counts = [self._counts(index, 1) for index in range(len(self._made))]
+        curve = BinomialCurve(((max(counts, key=lambda one: one.distance / one.coins), 1),))
+        return _promised(curve, f"{CERTIFICATE}, the coins of one report")
 
     def released_scale(self, budget: Budget | None) -> released.Scale:
         """G = ln(d/delta) sqrt(T d) / (4 epsilon sqrt B)."""
@@ -165,22 +260,61 @@ class VectorSum(Protocol):
         return released.private_scale(noise * math.sqrt(rounds * dim))
 
 
-def _theorem(part: Budget, layout: Layout, users: int) -> VectorSumRelease:
+def _certified(asked: Budget, layout: Layout, users: int, terms: Terms) -> VectorSumRelease:
+    """The fewest bits whose noise is within the overhead of the Gaussian floor (MATH 4)."""
+    grid, bits = fewest_bits(
+        asked,
+        users=users,
+        honest_fraction=terms.honest_fraction,
+        sensitivity=layout.device_sensitivity,
+        ranges=layout.high - layout.low,
+        participations=terms.max_participations,
+        overhead=terms.overhead,
+    )
+    return VectorSumRelease(layout, users, grid, bits, 0.5)
+
+
+def _theorem(asked: Budget, layout: Layout, users: int, terms: Terms) -> VectorSumRelease:
     """``thm:vec`` with the ceilings that make grid and bits whole numbers."""
+    part = constants.composed_budget(asked, terms.max_participations)
     grid = math.ceil(constants.vector_sum_grid(users, layout.dim))
     bits = math.ceil(constants.vector_sum_noise_bits(part, users, layout.dim, grid))
     return VectorSumRelease(layout, users, float(grid), bits, constants.VECTOR_SUM_BIAS)
 
 
-def _released(part: Budget, layout: Layout, users: int) -> VectorSumRelease:
-    """The authors' script, which rounds the bits down and keeps the grid as it is."""
+def _released(asked: Budget, layout: Layout, users: int, terms: Terms) -> VectorSumRelease:
+    """The authors' script, which rounds the bits down; the grid goes to a device's fixed point."""
+    part = constants.composed_budget(asked, terms.max_participations)
     grid = constants.vector_sum_grid(users, layout.dim)
     bits = math.floor(released.vector_sum_noise_bits(part, users, layout.dim, grid))
-    return VectorSumRelease(layout, users, grid, bits, constants.VECTOR_SUM_BIAS)
+    fixed = round(grid * 2.0**GRID_POWER) / 2.0**GRID_POWER
+    return VectorSumRelease(layout, users, fixed, bits, constants.VECTOR_SUM_BIAS)
+
+
+def _promised(curve: BinomialCurve, method: str) -> Guarantee:
+    """The curve, or the reason why these coins hide nothing at any delta."""
+    if math.isfinite(curve.mu_at(FAVOURABLE_DELTA)):
+        return Guarantee(method, curve)
+    release = curve.releases[0][0]
+    return unproved(
+        f"a swap moves a count by up to {math.ceil(release.distance)} steps, too far for the "
+        f"{release.coins} coins of its label"
+    )
+
+
+def _honest(share: float) -> str:
+    return "coins of all users" if share == 1 else f"coins of {share:.4g} of the users"
+
+
+def _rounded(numerator: int, coins: Coins) -> int:
+    """Steps over 2**56 as whole steps: one more with probability remainder / 2**56, exactly."""
+    remainder = numerator & ((1 << STEP_POWER) - 1)
+    return (numerator >> STEP_POWER) + int(coins.bits(STEP_POWER) < remainder)
 
 
 def _unary(ones: int, total: int) -> NDArray[np.uint8]:
-    """``total`` rows of one bit, the first ``ones`` of them set; the shuffle hides which."""
-    bits = np.zeros((total, 1), dtype=np.uint8)
-    bits[:ones] = 1
-    return bits
+    """``total`` rows of one bit, the first ``ones`` set; the shuffle hides which.
+
+    Every row is compared, so that the work does not depend on ``ones``.
+    """
+    return (np.arange(total) < ones).astype(np.uint8)[:, None]

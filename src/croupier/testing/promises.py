@@ -125,7 +125,8 @@ def _curves_fall(subject: Subject) -> Complaints:
 def _ends_on_the_safe_side(subject: Subject) -> Complaints:
     for name, value in _guarantees(subject.protocol).items():
         for delta in DELTAS:
-            if value.proved and value.delta(value.epsilon(delta)) > delta:
+            epsilon = value.epsilon(delta)
+            if math.isfinite(epsilon) and value.delta(epsilon) > delta:
                 yield f"{name} has delta above {delta} at its own epsilon({delta})"
 
 

@@ -1,0 +1,395 @@
+"""The certificate for shuffled bits: what a count with binomial noise reveals (MATH 4, PROOF)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import ndtr, ndtri_exp
+
+from croupier.arguments import positive, whole
+from croupier.errors import GuaranteeError
+from croupier.privacy.budget import LEAST_DELTA
+from croupier.privacy.gdp import delta_of
+from croupier.privacy.tails import (
+    Binomial,
+    Floats,
+    binomial,
+    bracket_quantiles,
+    centre_quantile,
+    first_bracketed,
+    log_upper_tails,
+    quantiles,
+)
+
+MOST_WORK = 3e8
+"""Chords that the general form compares before it gives up."""
+LARGEST_TAIL = 0.25
+TAIL_SHARE = 1e-3
+"""The part of delta that is spent on the tails of the counts."""
+MOST_DELTA = math.nextafter(1.0, 0.0)
+MOST_EXPONENT = 700.0
+
+
+@dataclass(frozen=True)
+class Slope:
+    """How fast the normal quantile of a count moves per step of the input (MATH 4).
+
+    ``slope`` is a, ``deviation`` is e, and ``near`` is c, infinite where it is unknown.
+    """
+
+    slope: float
+    deviation: float
+    near: float = math.inf
+
+    def mu(self, distance: float, labels: int) -> float:
+        """The mu of inputs ``distance`` steps apart in ``labels`` counts (PROOF 4)."""
+        extra = min(self.deviation * math.sqrt(labels), self.near * distance)
+        return (self.slope * distance + extra) * (1 + 1e-14)
+
+
+@dataclass(frozen=True)
+class Window:
+    """The counts that matter at a tail: ``low`` and ``high`` are the widened ends (PROOF 3)."""
+
+    low: int
+    high: int
+
+    def fits(self, coins: int, shift: int) -> bool:
+        """Whether every chord of up to ``shift`` steps has finite quantiles at both ends."""
+        return self.low >= shift and self.high + shift <= coins - 1
+
+
+def find_window(coins: int, bias: float, tau: float) -> Window:
+    """The largest u with P[W <= u] <= tau and the smallest with P[W > u] <= tau."""
+    if not 0 < tau < LARGEST_TAIL:
+        raise ValueError(f"tau must be between 0 and {LARGEST_TAIL}, got {tau!r}")
+    law = binomial(coins, bias)
+    high = _upper_end(law, tau)
+    below = high if law.fair else _upper_end(law.mirrored, tau)
+    return Window(coins - 1 - below, high)
+
+
+def _upper_end(law: Binomial, tau: float) -> int:
+    """min{u : P[W > u] <= tau (1 - 1e-9)}; rounding it up is safe (PROOF 7)."""
+    target = math.log(tau) + math.log1p(-1e-9)
+    found = first_bracketed(law, -float(ndtri_exp(target)))
+    # The bracket leaves two candidates; one more on either side forgives its rounding.
+    for count in range(max(law.below_mean, found - 2), min(law.coins, found + 2)):
+        if _log_tail(law, count) <= target:
+            return count
+    return law.coins
+
+
+@lru_cache(maxsize=4096)
+def _log_tail(law: Binomial, count: int) -> float:
+    return float(log_upper_tails(law, count, count)[0])
+
+
+def fast_slope(coins: int, shift: int, tau: float) -> Slope | None:
+    """The slope of fair coins from four tails (MATH 4), None outside the range of Lemma M."""
+    return _fast_slope(coins, shift, find_window(coins, 0.5, tau).high)
+
+
+@lru_cache(maxsize=4096)
+def _fast_slope(coins: int, shift: int, high: int) -> Slope | None:
+    law = binomial(coins, 0.5)
+    if not _quantiles_are_convex(law, shift, high):
+        return None
+    inner, middle, outer = (float(z) for z in quantiles(law, high - 1, high + 1))
+    far = float(quantiles(law, high + shift, high + shift)[0])
+    slope = (far - middle + _quantile_error(law, far)) / shift
+    deviation = max(_deviation(middle, middle - inner), _centre_deviation(coins))
+    steepest = math.expm1(outer * (outer - middle)) / outer
+    return _rounded_up(slope, deviation, steepest)
+
+
+def _quantiles_are_convex(law: Binomial, shift: int, high: int) -> bool:
+    """The conditions of Lemma M and of its use up to ``high + shift`` (PROOF 7)."""
+    coins, end = law.coins, high + shift
+    if coins < 24 or 2 * (high - 1) <= coins or end + 1 > coins - 2:
+        return False
+    last, first = bracket_quantiles(law, np.array([end + 1, end - 2]))
+    return bool((last - first) / 2 <= 2.05 * (coins + 1) ** (-3 / 8))
+
+
+def _quantile_error(law: Binomial, largest: float) -> float:
+    """A bound on the error of a difference of quantiles: a few units in the last place.
+
+    The odds of an unfair coin are rounded, and the error is raised to the power of the steps.
+    """
+    steps = 0.0 if law.fair else math.sqrt(law.coins * float(law.bias * (1 - law.bias)))
+    return (4e-15 + 4e-16 * steps) * max(1.0, largest)
+
+
+def _rounded_up(slope: float, deviation: float, steepest: float) -> Slope:
+    """The slope with all three numbers on the safe side; ``steepest`` is a' (PROOF 3)."""
+    slope *= 1 + 1e-9
+    deviation *= 1 + 1e-6
+    return Slope(slope, deviation, max(deviation, steepest * (1 + 1e-6) - slope))
+
+
+def _deviation(outer: float, length: float) -> float:
+    """How far the quantile may leave its chord on a segment ending at ``outer`` (PROOF 3)."""
+    return float(_deviations(np.array([outer]), np.array([length]))[0])
+
+
+def _centre_deviation(coins: int) -> float:
+    """Both halves of the segment across the median, which fair coins have if they are even."""
+    if coins % 2:
+        return 0.0
+    centre = centre_quantile(coins)
+    return 2 * _deviation(centre, centre)
+
+
+def _deviations(outer: Floats, lengths: Floats) -> Floats:
+    """G(theta) / outer with theta = outer * length."""
+    return np.asarray(_bend(outer * lengths / 2) / outer)
+
+
+def _bend(half: Floats) -> Floats:
+    """G = r - 1 - ln r, r = 2x/(1 - exp(-2x)), as (x coth x - 1) + ln(sinh x / x), x > 0."""
+    square = half * half
+    series = square * (1 / 2 - square * (1 / 36 - square * (1 / 405 - square / 4200)))
+    safe = np.maximum(half, 0.05)
+    log_sinh = safe + np.log1p(-np.exp(-2 * safe)) - math.log(2)
+    return np.where(half < 0.05, series, safe / np.tanh(safe) - 1 + log_sinh - np.log(safe))
+
+
+def general_slope(coins: int, bias: float, shift: int, tau: float) -> Slope:
+    """The slope for any bias, by comparing every chord (MATH 4).
+
+    A :class:`~croupier.errors.GuaranteeError` says that the window leaves the support, so that
+    nothing can be certified, or that there are too many chords to compare.
+    """
+    window = find_window(coins, bias, tau)
+    if not window.fits(coins, shift):
+        raise GuaranteeError(
+            f"the certificate needs counts from {window.low - shift} to {window.high + shift}, "
+            f"but {coins} coins have quantiles only from 0 to {coins - 1}"
+        )
+    work = (window.high - window.low + shift) * shift
+    if work > MOST_WORK:
+        raise GuaranteeError(
+            f"the general certificate was not evaluated: it compares {work:.3g} chords, "
+            f"at most {MOST_WORK:.3g} are allowed"
+        )
+    return _general_slope(coins, bias, shift, window)
+
+
+@lru_cache(maxsize=4096)
+def _general_slope(coins: int, bias: float, shift: int, window: Window) -> Slope:
+    law = binomial(coins, bias)
+    values = quantiles(law, window.low - shift, window.high + shift)
+    error = _quantile_error(law, float(np.abs(values[[0, -1]]).max()))
+    slope = max(_steepest_chord(values, shift, steps) + error / steps for steps in _up_to(shift))
+    inside = values[shift - 1 : values.size - shift + 1]
+    deviation = _largest_deviation(inside[1:-1])
+    return _rounded_up(slope, deviation, _steepest_tangent(inside))
+
+
+def _up_to(shift: int) -> range:
+    return range(1, shift + 1)
+
+
+def _steepest_chord(values: Floats, shift: int, steps: int) -> float:
+    """The largest average increment over ``steps`` among chords that end or start inside."""
+    starts = values[shift - steps : values.size - shift]
+    ends = values[shift : values.size - shift + steps]
+    return float((ends - starts).max()) / steps
+
+
+def _largest_deviation(inside: Floats) -> float:
+    """The largest deviation over the unit segments of the window (PROOF 3)."""
+    left, right = inside[:-1], inside[1:]
+    outer = np.maximum(np.abs(left), np.abs(right))
+    across = (left < 0) & (right > 0)
+    one_sided = _deviations(outer, right - left)
+    both = [_deviation_across(*ends) for ends in zip(left[across], right[across], strict=True)]
+    return max(float(one_sided[~across].max(initial=0.0)), max(both, default=0.0))
+
+
+def _deviation_across(left: float, right: float) -> float:
+    """Both ends inside the segment across the median: two halves, and the bend between them."""
+    below, above = ndtr(left), ndtr(right)
+    share = (0.5 - below) / (above - below)
+    bend = abs(left + (right - left) * share)
+    return float(_deviation(-left, -left) + _deviation(right, right) + bend)
+
+
+def _steepest_tangent(values: Floats) -> float:
+    """(exp(theta) - 1) / outer, which no derivative on a segment passes (PROOF 3)."""
+    outer = np.maximum(np.abs(values[:-1]), np.abs(values[1:]))
+    theta = outer * np.diff(values)
+    if theta.max() > MOST_EXPONENT:
+        return math.inf
+    return float((np.expm1(theta) / outer).max())
+
+
+def find_slope(coins: int, bias: float, shift: int, tau: float) -> Slope:
+    """The fast form where it is proved, else the general one (MATH 4)."""
+    found = fast_slope(coins, shift, tau) if bias == 0.5 else None
+    return found or general_slope(coins, bias, shift, tau)
+
+
+@dataclass(frozen=True)
+class CountRelease:
+    """One release of ``labels`` counts that hides inputs at most ``distance`` steps apart.
+
+    ``coins`` are the honest fresh coins per label, ``bias`` their probability of a one,
+    ``distance`` the Euclidean swap distance in steps, rounded up, and ``reports`` the number of
+    reports of one user that the release contains (MATH 4, "Several releases").
+    """
+
+    coins: int
+    bias: float
+    distance: float
+    labels: int
+    reports: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuse a release that is none."""
+        whole("coins", self.coins, 0)
+        positive("bias", self.bias)
+        positive("distance", self.distance)
+        whole("labels", self.labels, 1)
+        whole("reports", self.reports, 1)
+
+    @property
+    def reach(self) -> float:
+        """By how much the counts move; several reports add up linearly, roundings included."""
+        if self.reports == 1:
+            return self.distance
+        moved = self.reports * (self.distance + math.sqrt(self.labels))
+        return moved * (1 + 1e-15)
+
+    @property
+    def shift(self) -> int:
+        """The reach in whole steps, K."""
+        return math.ceil(self.reach)
+
+    def fits(self, tau: float) -> bool:
+        """Whether anything can be certified with tails of ``tau``."""
+        if not self.coins:
+            return False
+        return find_window(self.coins, self.bias, tau).fits(self.coins, self.shift)
+
+    def mu(self, tau: float) -> float:
+        """The Gaussian-DP parameter outside tails of ``tau``; infinite where nothing holds."""
+        if not self.fits(tau):
+            return math.inf
+        slope = find_slope(self.coins, self.bias, self.shift, tau)
+        if self.reports == 1:
+            return slope.mu(self.distance, self.labels)
+        return slope.slope * self.reach * (1 + 1e-14)
+
+
+@dataclass(frozen=True)
+class BinomialCurve:
+    """The proved curve of a user who is in each ``release`` so many times (MATH 4, PROOF 5)."""
+
+    releases: tuple[tuple[CountRelease, int], ...]
+
+    def __post_init__(self) -> None:
+        """Refuse a curve of nothing."""
+        if not self.releases:
+            raise ValueError(f"releases must not be empty, got {self.releases!r}")
+        for _, times in self.releases:
+            whole("times", times, 1)
+
+    @property
+    def counts(self) -> int:
+        """Counts released with the user in them: labels times releases."""
+        return sum(release.labels * times for release, times in self.releases)
+
+    def tau(self, delta: float) -> float:
+        """The tail of one count at ``delta``; all tails together take a thousandth of it."""
+        return TAIL_SHARE * delta / self.counts
+
+    def mu_at(self, delta: float) -> float:
+        """The Gaussian-DP parameter at ``delta``; infinite where nothing is certified."""
+        if not LEAST_DELTA <= delta < 1:
+            raise ValueError(f"delta must be between {LEAST_DELTA:g} and 1, got {delta!r}")
+        tau = self.tau(delta)
+        parts = [math.sqrt(times) * release.mu(tau) for release, times in self.releases]
+        return math.hypot(*parts) * (1 + 1e-14)
+
+    def bound(self, epsilon: float, delta: float) -> float:
+        """tau' + (1 - tau') delta_GDP(mu, epsilon), all with the tails that belong to ``delta``."""
+        return self._bound(self.mu_at(delta), epsilon, delta)
+
+    def _bound(self, mu: float, epsilon: float, delta: float) -> float:
+        if math.isinf(mu):
+            return 1.0
+        tails = -math.expm1(self.counts * math.log1p(-self.tau(delta)))
+        return (tails + (1 - tails) * delta_of(mu, epsilon)) * (1 + 1e-12)
+
+    def holds(self, epsilon: float, delta: float) -> bool:
+        """Whether ``(epsilon, delta)`` is proved."""
+        return self.bound(epsilon, delta) <= delta
+
+    def epsilon(self, delta: float) -> float:
+        """The smallest proved epsilon at ``delta``; infinite where nothing is certified."""
+        mu = self.mu_at(delta)
+        if math.isinf(mu):
+            return math.inf
+        found = _first_epsilon(lambda epsilon: self._bound(mu, epsilon, delta) <= delta)
+        return self._confirmed(found, delta)
+
+    def _confirmed(self, epsilon: float, delta: float) -> float:
+        """Raised by the last digits that rounding may have taken off the way back to delta."""
+        step = 1e-15
+        while self.delta(epsilon) > delta:
+            epsilon, step = epsilon + step * (1 + epsilon), 4 * step
+        return epsilon
+
+    def delta(self, epsilon: float) -> float:
+        """The smallest proved delta at ``epsilon``; 1 where nothing is certified."""
+        if not self.holds(epsilon, MOST_DELTA):
+            return 1.0
+        if self.holds(epsilon, LEAST_DELTA):
+            return LEAST_DELTA
+        low, high = self._around(epsilon, self._guess(epsilon))
+        return _first_float(lambda delta: self.holds(epsilon, delta), low, high)
+
+    def _guess(self, epsilon: float) -> float:
+        """Near the fixed point of the bound, which hardly depends on the delta of its tails."""
+        guess = 1e-6
+        for _ in range(4):
+            guess = min(max(self.bound(epsilon, guess), LEAST_DELTA), MOST_DELTA)
+        return guess
+
+    def _around(self, epsilon: float, guess: float) -> tuple[float, float]:
+        """Deltas on both sides of the first proved one."""
+        high, width = guess, 1e-12
+        while not self.holds(epsilon, high):
+            high, width = min(high * (1 + width), MOST_DELTA), 8 * width
+        low, width = high, 1e-12
+        while self.holds(epsilon, low):
+            low, width = max(low / (1 + width), LEAST_DELTA), 8 * width
+        return low, high
+
+
+def _first_epsilon(holds: Callable[[float], bool]) -> float:
+    if holds(0.0):
+        return 0.0
+    high = 1.0
+    while not holds(high):
+        high *= 2
+    return _first_float(holds, 0.0, high)
+
+
+def _first_float(holds: Callable[[float], bool], low: float, high: float) -> float:
+    """The upper end of the last interval in which ``holds`` turns true."""
+    while True:
+        # Far apart, halve the exponent: deltas reach down to 1e-300.
+        middle = math.sqrt(low * high) if 0 < 2 * low < high else (low + high) / 2
+        if not low < middle < high:
+            return high
+        if holds(middle):
+            high = middle
+        else:
+            low = middle

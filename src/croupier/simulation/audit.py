@@ -1,0 +1,299 @@
+"""Runs a mechanism on its worst pair of users many times and measures what it gives away.
+
+Audits mu, not epsilon: at a delta of 1e-5 an audit of epsilon is blind (MATH 7.5). The pair is
+chosen first, the test is trained next, and what is reported comes from fresh runs only.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from croupier.arguments import whole
+from croupier.contribution import Layout
+from croupier.plan import Plan
+from croupier.privacy import auditing
+from croupier.privacy.auditing import Errors, Point
+from croupier.privacy.budget import Budget
+from croupier.privacy.guarantee import USUAL_DELTA, Guarantee
+from croupier.protocols.base import Mechanism
+
+Floats = NDArray[np.float64]
+
+TRIALS = 400_000
+LEAST_TRIALS = 1000
+CHUNK = 10_000
+TRAINING_SHARE = 4
+MOST_NUMBERS = 2 * 10**7
+"""Of a training sample, which is held in memory."""
+
+SEARCH, TRAINING, TEST = range(3)
+"""Streams of randomness, so that no sample is used for two purposes."""
+
+STARTS, CLIMBS = 25, 2000
+SEARCH_TRIALS = 4
+REACH = (0.1, 0.002)
+"""First and last size of a turn of the search."""
+
+FLAT = 1e-9
+"""Relative differences that are rounding: there is nothing to search for."""
+
+
+@dataclass(frozen=True, eq=False)
+class AuditReport:
+    """What was claimed, what was measured in ``trials`` runs of either side, and the verdict.
+
+    ``middle`` and ``sharp`` are the errors of one test at two thresholds: halfway between the
+    sides, and where the budget's epsilon makes the claim tightest. Their bounds hold together
+    with probability 99.9 %. They and the pair are None where nothing is claimed and nothing run.
+    """
+
+    guarantee: Guarantee
+    budget: Budget | None
+    batches: int
+    trials: int
+    seed: int
+    pair: Floats | None
+    middle: Errors | None
+    sharp: Errors | None
+    seconds: float
+
+    @property
+    def delta(self) -> float:
+        """The delta that the certified numbers are for."""
+        return self.budget.delta if self.budget else USUAL_DELTA
+
+    @property
+    def mu_certified(self) -> float | None:
+        """The Gaussian-DP parameter that is promised, None where there is none."""
+        return self.guarantee.mu_at(self.delta)
+
+    @property
+    def mu_estimate(self) -> float | None:
+        """What the test achieved."""
+        return None if self.middle is None else self.middle.rates.mu
+
+    @property
+    def mu_lower(self) -> float | None:
+        """What the mechanism gives away at least, with 99.9 % confidence."""
+        return None if self.middle is None else max(0.0, self.middle.bounds().mu)
+
+    @property
+    def delta_lower(self) -> float | None:
+        """The least delta at the budget's epsilon, with 99.9 % confidence."""
+        if self.budget is None or not self._points:
+            return None
+        return max(point.delta(self.budget.epsilon) for point in self._points)
+
+    @property
+    def promise_refuted(self) -> bool:
+        """Whether the guarantee cannot be true."""
+        return any(auditing.refutes(point, self.guarantee) for point in self._points)
+
+    @property
+    def budget_refuted(self) -> bool:
+        """Whether the budget cannot be met, whatever is proved."""
+        least = self.delta_lower
+        return least is not None and self.budget is not None and least > self.budget.delta
+
+    @property
+    def flagged(self) -> bool:
+        """Whether more was measured than was claimed."""
+        return self.promise_refuted or self.budget_refuted
+
+    @property
+    def _points(self) -> list[Point]:
+        return [found.bounds() for found in (self.middle, self.sharp) if found is not None]
+
+
+def audit(
+    plan: Plan,
+    *,
+    trials: int = TRIALS,
+    seed: int = 0,
+    batches: int | None = None,
+    mechanism: Mechanism | None = None,
+    guarantee: Guarantee | None = None,
+) -> AuditReport:
+    """Measure a plan with a user in ``batches`` batches, as many as it allows unless given.
+
+    ``mechanism`` is what really runs and ``guarantee`` what is claimed, the plan's unless given.
+    """
+    started = time.perf_counter()
+    present = plan.terms.max_participations if batches is None else batches
+    if whole("batches", present, 1) > plan.schedule.batches:
+        raise ValueError(f"batches must be at most {plan.schedule.batches}, got {present}")
+    whole("trials", trials, LEAST_TRIALS)
+    claimed = promise(plan, present) if guarantee is None else guarantee
+    budget = plan.budget if present <= plan.terms.max_participations else None
+    runs = Runs(plan.mechanism if mechanism is None else mechanism, present, trials, seed)
+    pair, middle, sharp = None, None, None
+    if claimed.proved or budget is not None:
+        pair = runs.search()
+        middle, sharp = runs.measure(pair, budget.epsilon if budget else 1.0)
+    seconds = time.perf_counter() - started
+    return AuditReport(claimed, budget, present, trials, seed, pair, middle, sharp, seconds)
+
+
+def promise(plan: Plan, batches: int) -> Guarantee:
+    """The plan's promise for a user in that many batches."""
+    if plan.mechanism.trust == "joint":
+        return plan.mechanism.joint_guarantee(batches)
+    return plan.mechanism.guarantee(batches)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """A mechanism run over and over with one user's data one way or the other."""
+
+    mechanism: Mechanism
+    batches: int
+    trials: int
+    seed: int
+
+    @property
+    def layout(self) -> Layout:
+        """The coordinates."""
+        return self.mechanism.layout
+
+    def search(self) -> Floats:
+        """Features ``(2, dim)`` of the pair that moves the mean of the view most.
+
+        All turns of one pair are alike to an honest mechanism; to one that rounds
+        deterministically, say, they are not. Found by random starts and hill climbing.
+        """
+        rng = self._rng(SEARCH, 0, 0)
+        frames = [
+            _slanted(self.layout.dim),
+            *(_turned(self.layout.dim, rng) for _ in range(STARTS)),
+        ]
+        starts = [(frame, cosine) for cosine in worst_cosines(self.layout) for frame in frames]
+        moved = np.array([self._moved(*start) for start in starts])
+        frame, cosine = starts[int(moved.argmax())]
+        alike = moved[[angle == cosine for _, angle in starts]]
+        if np.ptp(alike) > FLAT * moved.max():
+            frame = self._climb(frame, cosine, rng)
+        return turned_pair(self.layout, frame, cosine)
+
+    def _climb(self, frame: Floats, cosine: float, rng: np.random.Generator) -> Floats:
+        """The best of a chain of small turns, smaller and smaller."""
+        moved = self._moved(frame, cosine)
+        for reach in np.geomspace(*REACH, CLIMBS):
+            drawn = _orthonormal(frame + reach * rng.standard_normal(frame.shape))
+            if (found := self._moved(drawn, cosine)) > moved:
+                frame, moved = drawn, found
+        return frame
+
+    def _moved(self, frame: Floats, cosine: float) -> float:
+        """How far the mean view moves; noise drawn alike on both sides cancels."""
+        trials = min(SEARCH_TRIALS, 1 + self.trials // CHUNK)
+        pair = self._encoded(turned_pair(self.layout, frame, cosine))
+        first, second = (
+            self.mechanism.sample_view(pair, side, self.batches, trials, self._rng(SEARCH, 1, 0))
+            for side in (0, 1)
+        )
+        return float(np.linalg.norm((second - first).mean(axis=0)))
+
+    def measure(self, pair: Floats, epsilon: float) -> tuple[Errors, Errors]:
+        """Errors in the middle and at ``epsilon`` of a test trained before."""
+        encoded = self._encoded(pair)
+        weights, scores = self._train(encoded)
+        middle_cut = auditing.middle_threshold(*scores)
+        sharp_cut = auditing.best_threshold(*scores, epsilon, self.trials)
+        first, second = (
+            np.concatenate(
+                self._chunks(encoded, TEST, side, self.trials, lambda view: view @ weights)
+            )
+            for side in (0, 1)
+        )
+        middle, sharp = (auditing.errors(first, second, cut) for cut in (middle_cut, sharp_cut))
+        return middle, sharp
+
+    def _train(self, pair: Floats) -> tuple[Floats, tuple[Floats, Floats]]:
+        """Fisher's direction and its scores on the training samples."""
+        size = self._one_view(pair).shape[1]
+        count = max(LEAST_TRIALS, min(self.trials // TRAINING_SHARE, MOST_NUMBERS // size))
+        first, second = (
+            np.concatenate(self._chunks(pair, TRAINING, side, count, np.asarray)) for side in (0, 1)
+        )
+        weights = auditing.direction(first, second)
+        return weights, (first @ weights, second @ weights)
+
+    def _one_view(self, pair: Floats) -> Floats:
+        return self.mechanism.sample_view(pair, 0, self.batches, 1, self._rng(TRAINING, 2, 0))
+
+    def _chunks(
+        self, pair: Floats, stream: int, side: int, count: int, read: Callable[[Floats], Floats]
+    ) -> list[Floats]:
+        """What ``read`` makes of ``count`` views, chunk by chunk; same numbers on any machine."""
+
+        def one(chunk: tuple[int, int]) -> Floats:
+            index, trials = chunk
+            rng = self._rng(stream, side, index)
+            return read(self.mechanism.sample_view(pair, side, self.batches, trials, rng))
+
+        # numpy draws without holding the interpreter's lock, so threads share the work.
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            return list(pool.map(one, _cut(count)))
+
+    def _encoded(self, pair: Floats) -> Floats:
+        """Contributions ``(2, size)``: both with the highest reward."""
+        return self.layout.encode(pair, np.ones(2))
+
+    def _rng(self, stream: int, side: int, chunk: int) -> np.random.Generator:
+        key = (stream, side, chunk)
+        return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=key))
+
+
+def worst_cosines(layout: Layout) -> tuple[float, ...]:
+    """Of the pair whose swap moves a contribution most (MATH 2), and of the one that moves phi*y.
+
+    The first is worst for sums: -1/2 for weight 1. Where phi*y and the matrix are permuted apart,
+    an outlier in one of them can tell more. In dimension 1 only a sign can change.
+    """
+    balanced = -min(1.0, 1 / (2 * layout.weight**2 * layout.feature_norm**2))
+    return (-1.0,) if layout.dim == 1 or balanced == -1.0 else (balanced, -1.0)
+
+
+def turned_pair(layout: Layout, frame: Floats, cosine: float) -> Floats:
+    """Features ``(2, dim)`` of largest norm at this angle, in the plane of an orthonormal frame."""
+    first, second = frame[0], frame[-1]
+    other = cosine * first + math.sqrt(1 - cosine**2) * second
+    return layout.feature_norm * np.array([first, other])
+
+
+def _slanted(dim: int) -> Floats:
+    """At -15 degrees the matrices of the pair differ on the diagonal only.
+
+    The paper's layout counts the other entries once instead of twice, so there this is worst.
+    """
+    if dim == 1:
+        return np.ones((1, 1))
+    angle = -math.pi / 12
+    frame = np.zeros((2, dim))
+    frame[:, :2] = [[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]]
+    return frame
+
+
+def _turned(dim: int, rng: np.random.Generator) -> Floats:
+    """A random frame."""
+    return _orthonormal(rng.standard_normal((min(dim, 2), dim)))
+
+
+def _orthonormal(rows: Floats) -> Floats:
+    """The frame that spans what the rows span, turned as they are."""
+    basis, triangle = np.linalg.qr(rows.T)
+    return np.asarray((basis * np.sign(np.diag(triangle))).T)
+
+
+def _cut(count: int) -> Iterator[tuple[int, int]]:
+    """Numbered chunks of trials."""
+    for index, start in enumerate(range(0, count, CHUNK)):
+        yield index, min(CHUNK, count - start)

@@ -1,0 +1,430 @@
+"""The certificate of shuffled bits against exact privacy, computed without it (MATH 4, PROOF).
+
+Small counts are enumerated, both ways, at many epsilons; large ones are bracketed by the
+privacy-loss distributions of an independent library.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache, reduce
+
+import numpy as np
+import pytest
+from dp_accounting.pld import (  # type: ignore[import-untyped, unused-ignore]
+    privacy_loss_distribution as pld,
+)
+from numpy.typing import NDArray
+from scipy import stats
+from scipy.special import log_ndtr, ndtr, ndtri
+
+from croupier.privacy import gdp
+from croupier.privacy.binomial import (
+    BinomialCurve,
+    CountRelease,
+    Slope,
+    find_slope,
+    find_window,
+    general_slope,
+)
+from croupier.privacy.tails import binomial, quantiles
+
+Floats = NDArray[np.float64]
+
+EPSILONS = np.concatenate((np.linspace(0.0, 2.0, 17), np.linspace(2.3, 8.0, 12)))
+NEAR = (0.0, 1e-9, 1 - 1e-9, 0.5, 1e-3, 1 - 1e-3)
+
+
+@lru_cache(maxsize=512)
+def masses(coins: int, bias: float) -> Floats:
+    """The binomial law by a library that the certificate does not use."""
+    return np.asarray(stats.binom.pmf(np.arange(coins + 1), coins, bias))
+
+
+def released(coins: int, bias: float, value: float, room: int) -> Floats:
+    """The law of the noise plus the randomly rounded value, on 0..coins+room."""
+    law = np.zeros(coins + room + 1)
+    floor = math.floor(value)
+    share = value - floor
+    law[floor : floor + coins + 1] += (1 - share) * masses(coins, bias)
+    law[floor + 1 : floor + coins + 2] += share * masses(coins, bias)
+    return law
+
+
+@dataclass(frozen=True)
+class Case:
+    """Counts of one law with tails of tau, and two inputs (in steps) that are neighbours."""
+
+    coins: int
+    bias: float
+    tau: float
+    first: Floats
+    second: Floats
+
+    @property
+    def distance(self) -> float:
+        return float(np.linalg.norm(self.first - self.second))
+
+    @property
+    def slope(self) -> Slope:
+        shift = math.ceil(self.distance)
+        return find_slope(self.coins, self.bias, shift, self.tau)
+
+    def exact(self) -> Floats:
+        """The true delta at every epsilon, the worse of both directions."""
+        low = np.floor(np.minimum(self.first, self.second))
+        room = math.ceil(float(np.max(np.maximum(self.first, self.second) - low))) + 2
+        left, right = (self._joint(value - low, room) for value in (self.first, self.second))
+        growth = np.exp(EPSILONS)[:, None]
+        forth = np.maximum(left - growth * right, 0.0).sum(axis=1)
+        back = np.maximum(right - growth * left, 0.0).sum(axis=1)
+        return np.asarray(np.maximum(forth, back))
+
+    def _joint(self, values: Floats, room: int) -> Floats:
+        laws = [released(self.coins, self.bias, float(value), room) for value in values]
+        return reduce(lambda one, other: np.outer(one, other).ravel(), laws)
+
+    def bound(self, slope: Slope, *, tails: bool = True) -> Floats:
+        """tau' + (1 - tau') delta_GDP(mu) at every epsilon."""
+        labels = self.first.size
+        mu = slope.mu(self.distance, labels)
+        lost = 1 - (1 - self.tau) ** labels if tails else 0.0
+        return lost + (1 - lost) * gaussian_deltas(mu)
+
+    def excess(self, slope: Slope, *, tails: bool = True) -> float:
+        """The largest exact delta in units of its bound."""
+        return float(np.max(self.exact() / self.bound(slope, tails=tails)))
+
+
+def gaussian_deltas(mu: float) -> Floats:
+    kept = ndtr(mu / 2 - EPSILONS / mu)
+    lost = np.exp(EPSILONS + log_ndtr(-mu / 2 - EPSILONS / mu))
+    # Far in the tail the difference is rounding only; 1e-16 is far below every tau used here.
+    return np.asarray(np.maximum(kept - lost, 1e-16))
+
+
+def fractions(rng: np.random.Generator, labels: int) -> Floats:
+    """Positions between two integers, often within 1e-9 of one."""
+    uniform = rng.random(labels)
+    return np.where(rng.random(labels) < 0.4, rng.choice(NEAR, labels), uniform)
+
+
+def directions(rng: np.random.Generator, labels: int) -> Floats:
+    """Unit vectors, some along an axis and some along the diagonal."""
+    kind = rng.integers(3)
+    vector = (np.eye(labels)[0], np.ones(labels), rng.standard_normal(labels))[kind]
+    return np.asarray(vector * rng.choice((-1.0, 1.0), labels) / np.linalg.norm(vector))
+
+
+def distances(rng: np.random.Generator, longest: int) -> float:
+    """Distances up to the longest, often within 1e-9 of an integer but never above it."""
+    whole = float(rng.integers(1, longest + 1)) * (1 - 1e-13)
+    return (whole, whole - 1e-9, whole * max(rng.random(), 1e-3))[rng.integers(3)]
+
+
+SIZES = {1: (2, 60), 2: (2, 34), 3: (2, 13)}
+
+
+def cases(seed: int, number: int, labels: int) -> Iterator[Case]:
+    """Random cases in which the window stays inside the support."""
+    rng = np.random.default_rng(seed)
+    while number:
+        coins = int(rng.integers(SIZES[labels][0], SIZES[labels][1] + 1))
+        bias = float(rng.choice((0.5, 0.25, 0.03, 0.95, 0.4)))
+        tau = float(10 ** rng.uniform(-6, math.log10(0.2)))
+        window = find_window(coins, bias, tau)
+        longest = min(window.low, coins - 1 - window.high)
+        if longest < 1:
+            continue
+        number -= 1
+        first = fractions(rng, labels)
+        second = first + distances(rng, longest) * directions(rng, labels)
+        yield Case(coins, bias, tau, first, second)
+
+
+@pytest.mark.parametrize(
+    ("labels", "number", "tight"), [(1, 1200, 0.97), (2, 500, 0.85), (3, 150, 0.7)]
+)
+def test_no_exact_delta_is_above_the_bound(labels: int, number: int, tight: float) -> None:
+    worst = max(case.excess(case.slope) for case in cases(labels, number, labels))
+    assert tight < worst <= 1 + 1e-9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 104))
+@pytest.mark.parametrize(("labels", "number"), [(1, 8000), (2, 4000), (3, 1500)])
+def test_no_exact_delta_is_above_the_bound_in_many_more_cases(
+    seed: int, labels: int, number: int
+) -> None:
+    worst = max(case.excess(case.slope) for case in cases(10 * seed + labels, number, labels))
+    assert worst <= 1 + 1e-9
+
+
+def climbed(case: Case, rng: np.random.Generator, steps: int) -> float:
+    """The largest excess found by moving the two inputs, their distance kept."""
+    slope, best, width = case.slope, 0.0, 0.3
+    for _ in range(steps):
+        first = case.first + width * rng.standard_normal(case.first.size)
+        first -= np.floor(first)
+        turn = case.second - case.first + width * rng.standard_normal(first.size)
+        # One part in 1e15 is taken off, so that rounding never makes the distance longer.
+        turn *= case.distance * (1 - 1e-15) / np.linalg.norm(turn)
+        moved = replace(case, first=first, second=first + turn)
+        excess = moved.excess(slope) if moved.distance <= math.ceil(case.distance) else 0.0
+        if excess > best:
+            case, best = moved, excess
+        else:
+            width = max(width * 0.93, 1e-4)
+    return best
+
+
+@pytest.mark.parametrize(("labels", "number", "tight"), [(1, 120, 0.96), (2, 50, 0.9)])
+def test_no_pair_found_by_climbing_is_above_the_bound(
+    labels: int, number: int, tight: float
+) -> None:
+    rng = np.random.default_rng(10 + labels)
+    worst = max(climbed(case, rng, 60) for case in cases(20 + labels, number, labels))
+    assert tight < worst <= 1 + 1e-9
+
+
+def test_two_reports_in_one_release_stay_below_their_bound() -> None:
+    """Contributions of one user add up linearly, and every rounding may go the worst way."""
+    rng = np.random.default_rng(7)
+    for coins, tau, distance in itertools.product((60, 200), (1e-2, 1e-4), (0.4, 1.0, 3.7)):
+        mu = CountRelease(coins, 0.5, distance, 1, reports=2).mu(tau)
+        bound = tau + (1 - tau) * gaussian_deltas(mu)
+        for start in fractions(rng, 12):
+            laws = [_twice(coins, float(start) + moved) for moved in (0.0, distance)]
+            exact = np.maximum(laws[0] - np.exp(EPSILONS)[:, None] * laws[1], 0.0).sum(axis=1)
+            assert np.all(exact <= bound * (1 + 1e-9))
+
+
+def _twice(coins: int, value: float) -> Floats:
+    """The noise plus the same value rounded twice, independently."""
+    share = value - math.floor(value)
+    once = released(coins, 0.5, 2 * math.floor(value) + share, 12)
+    return np.asarray((1 - share) * once + share * np.roll(once, 1))
+
+
+WITHOUT = {
+    "the deviation": lambda slope: replace(slope, deviation=0.0),
+    "two percent of the slope": lambda slope: replace(slope, slope=0.98 * slope.slope),
+}
+
+
+def wide_cases(number: int) -> Iterator[Case]:
+    """Many coins and thick tails, where the slope is that of the Gaussian to half a percent."""
+    rng = np.random.default_rng(5)
+    for _ in range(number):
+        first = fractions(rng, 1)
+        yield Case(400, 0.5, 1e-3, first, first + 10 + 20 * rng.random())
+
+
+def power_cases() -> list[Case]:
+    return [*cases(1, 800, 1), *wide_cases(40)]
+
+
+def test_the_cases_for_power_keep_the_bound() -> None:
+    assert max(case.excess(case.slope) for case in power_cases()) <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("part", WITHOUT)
+def test_without_a_part_of_the_certificate_the_cases_break_it(part: str) -> None:
+    broken = [case.excess(WITHOUT[part](case.slope)) > 1 + 1e-6 for case in power_cases()]
+    assert sum(broken) >= 10
+
+
+def test_without_the_tails_the_cases_break_it() -> None:
+    broken = [case.excess(case.slope, tails=False) > 1 + 1e-6 for case in power_cases()]
+    assert sum(broken) >= 100
+
+
+# Privacy-loss distributions of larger counts.
+
+SENSITIVITY = math.sqrt(4.5)
+
+
+def contribution(features: Floats, reward: float) -> Floats:
+    """(phi y, diagonal and sqrt 2 times the upper triangle of phi phi'), MATH 2."""
+    rows, columns = np.triu_indices(features.size, 1)
+    above = math.sqrt(2) * features[rows] * features[columns]
+    return np.concatenate((features * reward, features**2, above))
+
+
+def worst_pair(dim: int) -> tuple[Floats, Floats]:
+    """cos = -1/2 and reward 1 on both sides attain the sensitivity."""
+    first, second = np.zeros(dim), np.zeros(dim)
+    first[0], second[:2] = 1.0, (-0.5, math.sqrt(0.75))
+    return contribution(first, 1.0), contribution(second, 1.0)
+
+
+def random_pair(dim: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    features = rng.standard_normal((2, dim))
+    first, second = features / np.linalg.norm(features, axis=1, keepdims=True)
+    return contribution(first, 1.0), contribution(second, rng.random())
+
+
+def spread_pair(dim: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """The worst pair turned at random, so that every label moves."""
+    turn, _ = np.linalg.qr(rng.standard_normal((dim, dim)))
+    second = -0.5 * turn[0] + math.sqrt(0.75) * turn[1]
+    return contribution(turn[0], 1.0), contribution(second, 1.0)
+
+
+def true_delta(
+    coins: int, steps: tuple[Floats, Floats], epsilon: float, *, pessimistic: bool
+) -> float:
+    """The library's bound on delta, from above or below, composed over labels."""
+    parts = [
+        _label_losses(coins, float(one), float(other), pessimistic)
+        for one, other in zip(*steps, strict=True)
+        if one != other
+    ]
+    total = reduce(lambda one, other: one.compose(other), parts)
+    return float(total.get_delta_for_epsilon(epsilon))
+
+
+def _label_losses(
+    coins: int, one: float, other: float, pessimistic: bool
+) -> pld.PrivacyLossDistribution:
+    """The losses of one count; masses below 1e-30 are left out or counted as lost."""
+    low = math.floor(min(one, other))
+    room = math.ceil(max(one, other) - low) + 2
+    lower, upper = (released(coins, 0.5, value - low, room) for value in (one, other))
+    kept = np.flatnonzero((lower > 1e-30) & (upper > 1e-30))
+    logs = [
+        dict(zip(kept.tolist(), np.log(law[kept]).tolist(), strict=True)) for law in (lower, upper)
+    ]
+    return pld.from_two_probability_mass_functions(
+        *logs, pessimistic_estimate=pessimistic, value_discretization_interval=2e-4
+    )
+
+
+def certified(coins: int, grid: float, labels: int) -> BinomialCurve:
+    return BinomialCurve(((CountRelease(coins, 0.5, grid * SENSITIVITY, labels), 1),))
+
+
+def needed_mu(delta: float, epsilon: float) -> float:
+    """The mu of the Gaussian mechanism with that delta."""
+    return gdp.mu_of(epsilon, delta)
+
+
+def test_the_worst_pair_is_bracketed_as_published() -> None:
+    steps = tuple(9 * (values + 1) for values in worst_pair(5))
+    below, above = (
+        true_delta(20 * 1021, (steps[0], steps[1]), 1.0, pessimistic=side) for side in (False, True)
+    )
+    assert 9.46e-6 <= below <= above <= 9.65e-6
+    assert above <= certified(20 * 1021, 9, 20).delta(1.0) <= 1e-5
+
+
+SETTINGS = [(20420, 9, 1.0), (1760, 9, 1.0), (7780, 9, 0.2), (2000, 9, 1.0), (6000, 20, 3.0)]
+
+
+@pytest.mark.parametrize(("coins", "grid", "epsilon"), SETTINGS)
+def test_the_certificate_is_above_the_true_delta_and_close_to_it(
+    coins: int, grid: int, epsilon: float
+) -> None:
+    rng = np.random.default_rng(coins)
+    curve = certified(coins, grid, 20)
+    delta = curve.delta(epsilon)
+    for first, second in (worst_pair(5), spread_pair(5, rng)):
+        steps = grid * (first + 1), grid * (second + 1)
+        below = true_delta(coins, steps, epsilon, pessimistic=False)
+        assert below <= delta
+        if coins >= 2000:
+            assert curve.mu_at(delta) <= 1.02 * needed_mu(below, epsilon)
+    for first, second in (random_pair(5, rng) for _ in range(2)):
+        steps = grid * (first + 1), grid * (second + 1)
+        assert true_delta(coins, steps, epsilon, pessimistic=False) <= delta
+
+
+def surcharge(curve: BinomialCurve, delta: float) -> float:
+    """What the deviation adds to mu, as a share of the slope's part."""
+    release = curve.releases[0][0]
+    slope = find_slope(release.coins, 0.5, release.shift, curve.tau(delta))
+    return slope.mu(release.distance, release.labels) / (slope.slope * release.distance) - 1
+
+
+@pytest.mark.parametrize(
+    ("coins", "grid", "epsilon"), [(2000, 1, 0.26), (2000, 4, 1.5), (6000, 2, 0.3)]
+)
+def test_a_coarse_grid_pays_for_its_rounding_and_nothing_else(
+    coins: int, grid: int, epsilon: float
+) -> None:
+    """e sqrt D is a larger share of a short distance: here two percent are not enough."""
+    curve = certified(coins, grid, 20)
+    delta = curve.delta(epsilon)
+    first, second = worst_pair(5)
+    steps = grid * (first + 1), grid * (second + 1)
+    below = true_delta(coins, steps, epsilon, pessimistic=False)
+    excess = curve.mu_at(delta) / needed_mu(below, epsilon)
+    assert below <= delta
+    assert 1.02 < excess <= 1.01 + surcharge(curve, delta)
+
+
+def test_a_returning_user_is_covered_and_not_overcharged() -> None:
+    coins, grid, times, epsilon = 80000, 9, 4, 1.0
+    release = CountRelease(coins, 0.5, grid * SENSITIVITY, 20)
+    curve = BinomialCurve(((release, times),))
+    first, second = worst_pair(5)
+    repeated = np.tile(grid * (first + 1), times), np.tile(grid * (second + 1), times)
+    below = true_delta(coins, repeated, epsilon, pessimistic=False)
+    delta = curve.delta(epsilon)
+    assert below <= delta
+    assert curve.mu_at(delta) <= 1.02 * needed_mu(below, epsilon)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dim", [2, 5, 10])
+@pytest.mark.parametrize(("coins", "grid"), [(3000, 5), (30000, 12), (200000, 40)])
+def test_many_more_pairs_are_covered(dim: int, coins: int, grid: int) -> None:
+    rng = np.random.default_rng(dim * coins)
+    curve = certified(coins, grid, dim + dim * (dim + 1) // 2)
+    pairs = [worst_pair(dim), spread_pair(dim, rng), *(random_pair(dim, rng) for _ in range(4))]
+    for (first, second), epsilon in itertools.product(pairs, (0.5, 1.5)):
+        steps = grid * (first + 1), grid * (second + 1)
+        below = true_delta(coins, steps, epsilon, pessimistic=False)
+        assert below <= curve.delta(epsilon)
+
+
+# Lemma M: the increments of z grow away from the centre (PROOF 7).
+
+
+def exact_quantiles(coins: int) -> Floats:
+    """z(u) of fair coins for u from the centre to coins-1, from integers."""
+    totals = itertools.accumulate(math.comb(coins, count) for count in range(coins // 2))
+    tails = [total / 2**coins for total in totals]
+    # tails[j] = P[W <= j] = P[W > coins-1-j]
+    return -ndtri(np.array(tails[::-1]))
+
+
+@pytest.mark.parametrize("start", [24, 60, 100, 140])
+def test_increments_grow_away_from_the_centre_in_exact_arithmetic(start: int) -> None:
+    for coins in range(start, start + 61):
+        above = exact_quantiles(coins)
+        whole = np.concatenate((-above[::-1], [] if coins % 2 == 0 else [0.0], above))
+        growth = np.diff(whole, 2)[(coins - 1) // 2 :]
+        assert np.all(growth >= -1e-14 * above[-1])
+        # Rounding is far below the growth itself, so the sign above is not an accident.
+        assert np.median(growth) > 1e-9
+
+
+@pytest.mark.parametrize("coins", [501, 2000, 7003, 20000])
+def test_increments_grow_away_from_the_centre_in_doubles(coins: int) -> None:
+    last = math.ceil(coins / 2 + 6 * math.sqrt(coins))
+    values = quantiles(binomial(coins, 0.5), coins // 2, last)
+    assert np.all(np.diff(values, 2) >= -1e-14)
+    assert np.median(np.diff(values, 2)) > 1e-10
+
+
+def test_the_worst_window_is_the_outermost() -> None:
+    """Chords anywhere else are not steeper than the one that the fast form takes (PROOF 7)."""
+    for coins, shift, tau in itertools.product((200, 1001, 4000), (1, 7, 30), (1e-2, 1e-6)):
+        window = find_window(coins, 0.5, tau)
+        ends = quantiles(binomial(coins, 0.5), window.high, window.high + shift)
+        outermost = (ends[-1] - ends[0]) / shift
+        assert general_slope(coins, 0.5, shift, tau).slope == pytest.approx(outermost, rel=3e-9)
