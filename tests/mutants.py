@@ -39,6 +39,8 @@ TESTS = {
     "guarantee": ["tests/privacy/test_guarantee.py"],
     "losses": ["tests/privacy/test_losses.py", "tests/privacy/test_shuffled_gaussian.py"],
     "shuffled_gaussian": ["tests/privacy/test_shuffled_gaussian.py"],
+    "slopes": ["tests/privacy/test_binomial.py", "tests/privacy/test_binomial_reference.py",
+               "tests/laws/test_binomial_exact.py"],
     "tails": ["tests/privacy/test_tails.py", "tests/privacy/test_binomial_reference.py"],
     "theorem": ["tests/privacy/test_theorem.py"],
 }  # fmt: skip

@@ -22,14 +22,8 @@ from scipy import stats
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from croupier.privacy import gdp
-from croupier.privacy.binomial import (
-    BinomialCurve,
-    CountRelease,
-    Slope,
-    find_slope,
-    find_window,
-    general_slope,
-)
+from croupier.privacy.binomial import BinomialCurve, CountRelease
+from croupier.privacy.slopes import Slope, find_slope, find_window, general_slope
 from croupier.privacy.tails import binomial, quantiles
 
 Floats = NDArray[np.float64]

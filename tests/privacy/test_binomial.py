@@ -11,16 +11,8 @@ from hypothesis import strategies as st
 
 from croupier.errors import GuaranteeError
 from croupier.privacy import gdp
-from croupier.privacy.binomial import (
-    BinomialCurve,
-    CountRelease,
-    Slope,
-    _bend,
-    fast_slope,
-    find_slope,
-    find_window,
-    general_slope,
-)
+from croupier.privacy.binomial import BinomialCurve, CountRelease
+from croupier.privacy.slopes import Slope, _bend, fast_slope, find_slope, find_window, general_slope
 
 SENSITIVITY = math.sqrt(4.5)
 
