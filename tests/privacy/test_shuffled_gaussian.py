@@ -107,6 +107,7 @@ def test_least_sigma_meets_the_budget_and_a_thousandth_less_does_not(
     assert sigma <= local * (1 + 1e-14)
 
 
+@pytest.mark.slow
 def test_a_larger_budget_never_needs_more_noise() -> None:
     def noise(epsilon: float, delta: float) -> float:
         return least_sigma(Budget(epsilon, delta), sensitivity=SENSITIVITY, users=10**4)

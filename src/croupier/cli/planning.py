@@ -75,7 +75,7 @@ def _warnings(made: Plan, epsilon: float | None) -> None:
     if made.budget is None and epsilon is not None:
         screen.warn(f"{made.protocol} adds no noise: the budget is not used")
     if made.calibration == "released":
-        screen.warn("these are the constants of the authors' script: nothing is proved by them")
+        screen.warn("these are the constants of the authors' script, which no theorem backs")
     if made.budget is not None and not made.met:
         screen.warn(f"the budget: {words.verdict(made.promise, made.budget)}")
 

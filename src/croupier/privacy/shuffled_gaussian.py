@@ -19,7 +19,7 @@ from scipy.optimize import brentq
 from croupier.arguments import positive, whole
 from croupier.privacy import gdp
 from croupier.privacy.budget import LEAST_DELTA, Budget
-from croupier.privacy.clones import Divergence, composed_divergence
+from croupier.privacy.clones import ROUNDING, Divergence, composed_divergence
 
 STEPS_PER_DOUBLING = 512
 """The local epsilons tried are powers of 2^(1/512): too few by at most 0.1 % of delta."""
@@ -59,9 +59,8 @@ class ShuffledGaussianCurve:
         high = gdp.epsilon_of(self._mu_alone, delta)
         if self.delta(0.0) <= delta:
             return 0.0
-        if self.delta(high) > delta:
-            raise ArithmeticError(f"delta at {high!r} is above the local curve's {delta!r}")
-        return min(high, self._above(brentq(self._excess, 0.0, high, (delta,), 1e-9 * high), delta))
+        near = max(1e-9 * high, brentq(self._excess, 0.0, high, (delta,), 1e-9 * high))
+        return min(high, _raised(near, lambda tried: self.delta(tried) <= delta))
 
     def delta(self, epsilon: float) -> float:
         """The smallest delta at ``epsilon``."""
@@ -77,7 +76,7 @@ class ShuffledGaussianCurve:
         falling = self._slope(index, epsilon) >= 0
         asked = epsilon if falling else min(epsilon, _turn_of(self, index))
         amplified = _amplified(index, self.users, self.batches, asked).delta
-        return math.nextafter(amplified + (math.exp(asked) + 1) * self._leaked(index), math.inf)
+        return amplified + (math.exp(asked) + 1) * self._leaked(index)
 
     def _leaked(self, index: int) -> float:
         local = local_epsilon(index)
@@ -96,10 +95,6 @@ class ShuffledGaussianCurve:
     def _excess(self, epsilon: float, delta: float) -> float:
         """How far the logarithm of delta at ``epsilon`` is above the one asked for."""
         return math.log(max(self.delta(epsilon), math.ulp(0.0))) - math.log(delta)
-
-    def _above(self, epsilon: float, delta: float) -> float:
-        """The first of ever larger steps from ``epsilon`` at which ``delta`` is met."""
-        return _raised(epsilon, lambda tried: self.delta(tried) <= delta)
 
 
 def least_sigma(budget: Budget, *, sensitivity: float, users: int, batches: int = 1) -> float:
@@ -134,7 +129,7 @@ def _widest(users: int, batches: int) -> float:
 
 def _leak(local: float, users: int, batches: int) -> float:
     """How often delta0 is paid: distances in total variation add up over the batches."""
-    return batches * users * (1 + math.exp(-local) / 2)
+    return batches * users * (1 + math.exp(-local) / 2) * (1 + ROUNDING)
 
 
 @lru_cache(maxsize=4096)

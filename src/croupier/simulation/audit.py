@@ -31,6 +31,9 @@ TRIALS = 400_000
 LEAST_TRIALS = 1000
 CHUNK = 10_000
 TRAINING_SHARE = 4
+TRAINED_AT_MOST, TRAINED_PER_FEATURE = 20_000, 5000
+"""More training runs than these do not make a better test."""
+
 MOST_NUMBERS = 2 * 10**7
 """Of a training sample, which is held in memory."""
 
@@ -219,7 +222,8 @@ class Runs:
     def _train(self, pair: Floats) -> tuple[Floats, tuple[Floats, Floats]]:
         """Fisher's direction and its scores on the training samples."""
         size = self._one_view(pair).shape[1]
-        count = max(LEAST_TRIALS, min(self.trials // TRAINING_SHARE, MOST_NUMBERS // size))
+        most = min(max(TRAINED_AT_MOST, TRAINED_PER_FEATURE * size), MOST_NUMBERS // size)
+        count = max(LEAST_TRIALS, min(self.trials // TRAINING_SHARE, most))
         first, second = (
             np.concatenate(self._chunks(pair, TRAINING, side, count, np.asarray)) for side in (0, 1)
         )
