@@ -122,3 +122,16 @@ def test_searches_that_cannot_end_well_are_refused() -> None:
         least(Budget(1e-6, 1e-12), 1e5)
     with pytest.raises(ValueError, match="overhead must be above 0"):
         search(Budget(1.0, 1e-5), 100, 2, overhead=0.0)
+
+
+@pytest.mark.parametrize("users", [20, 300, 1000, 50_000])
+def test_more_budget_never_means_more_noise_or_more_noise_bits(users: int) -> None:
+    """Signal bits may grow: less noise needs a finer grid, or rounding exceeds the overhead."""
+    asked = [(epsilon, delta) for epsilon in (0.1, 0.5, 1, 2, 8) for delta in (1e-9, 1e-5, 0.1)]
+    found = {budget: search(Budget(*budget), users, 5) for budget in asked}
+    for less, tight in found.items():
+        for more, loose in found.items():
+            if more[0] >= less[0] and more[1] >= less[1]:
+                # A grid is a multiple of 2**-16, which moves the noise by as much.
+                assert noise(users, *loose) <= noise(users, *tight) * (1 + 1e-4)
+                assert loose[1] <= tight[1]
