@@ -14,6 +14,8 @@ from croupier.privacy.auditing import FALSE_ALARM, Errors
 from croupier.simulation.audit import TRIALS, AuditReport
 from croupier.simulation.audit import audit as run_audit
 
+DEVICE_SECONDS = 3.0
+
 
 def audit(
     file: options.PlanFile,
@@ -29,7 +31,10 @@ def audit(
     Example: croupier audit plan.json --trials 400000
     """
     made = screen.read_plan(file)
-    report = run_audit(made, trials=trials, seed=seed, batches=batches)
+    with screen.waiting(f"auditing {made.protocol}"):
+        report = run_audit(
+            made, trials=trials, seed=seed, batches=batches, device_seconds=DEVICE_SECONDS
+        )
     screen.emit(report_document(made, report), report_words(made, report), as_json)
     if report.flagged:
         raise typer.Exit(1)
@@ -56,6 +61,7 @@ def report_document(plan: Plan, report: AuditReport) -> dict[str, Any]:
         "middle": _errors_document(report.middle),
         "sharp": _errors_document(report.sharp),
         "pair": None if report.pair is None else report.pair.tolist(),
+        "devices": report.devices and vars(report.devices),
         "promise_refuted": report.promise_refuted,
         "budget_refuted": report.budget_refuted,
         "flagged": report.flagged,
@@ -99,11 +105,20 @@ def _measured(report: AuditReport) -> list[str]:
     return [
         f"  measured      mu at least {report.mu_lower:.6g}, estimated {report.mu_estimate:.6g}",
         f"  errors        {rates.false_positive:.4g} and {rates.false_negative:.4g} of the test",
-        f"  runs          {report.trials} a side, the user in {report.batches} batches, "
+        f"  runs          {report.trials} a side, batches with the user: {report.batches}, "
         f"{report.seconds:.1f} s",
         f"  pair          ({first}) and ({second}), both rewarded most",
+        *_devices(report),
         f"  confidence    an honest plan is flagged with probability {FALSE_ALARM:g} at most",
     ]
+
+
+def _devices(report: AuditReport) -> list[str]:
+    found = report.devices
+    if found is None:
+        return []
+    word = "follow" if found.agrees else "do NOT follow"
+    return [f"  devices       {found.runs} batches of real devices {word} the measured law"]
 
 
 def _budget(report: AuditReport) -> list[str]:
@@ -123,6 +138,8 @@ def verdict(report: AuditReport) -> str:
     """The answer in a sentence."""
     if report.middle is None:
         return "nothing is claimed, so nothing was run"
+    if report.devices_differ:
+        return "REFUTED: real devices do not do what was measured"
     if report.promise_refuted:
         return "REFUTED: more was measured than the guarantee allows"
     if report.budget_refuted:

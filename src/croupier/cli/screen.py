@@ -56,6 +56,13 @@ def progress_bar(title: str) -> Iterator[Callback]:
             bar.stop()
 
 
+@contextmanager
+def waiting(title: str) -> Iterator[None]:
+    """A sign of life on stderr while something takes long."""
+    with Console(stderr=True).status(title):
+        yield
+
+
 def read_text(path: Path) -> str:
     """A file's text, or one clear line on why not."""
     try:

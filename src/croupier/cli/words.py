@@ -116,7 +116,7 @@ def verdict(guarantee: Guarantee, budget: Budget) -> str:
         return "not proved"
     if guarantee.meets(budget):
         return "proved to hold"
-    return f"does NOT hold, the true delta is {guarantee.delta(budget.epsilon):.4g}"
+    return f"does NOT hold, the proved delta is {guarantee.delta(budget.epsilon):.4g}"
 
 
 def guarantee_words(guarantee: Guarantee, delta: float | None) -> str:

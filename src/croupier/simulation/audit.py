@@ -24,6 +24,7 @@ from croupier.privacy.auditing import Errors, Point
 from croupier.privacy.budget import Budget
 from croupier.privacy.guarantee import USUAL_DELTA, Guarantee
 from croupier.protocols.base import Mechanism
+from croupier.simulation.devices import DeviceCheck, check_devices
 
 Floats = NDArray[np.float64]
 
@@ -66,6 +67,7 @@ class AuditReport:
     pair: Floats | None
     middle: Errors | None
     sharp: Errors | None
+    devices: DeviceCheck | None
     seconds: float
 
     @property
@@ -109,7 +111,12 @@ class AuditReport:
     @property
     def flagged(self) -> bool:
         """Whether more was measured than was claimed."""
-        return self.promise_refuted or self.budget_refuted
+        return self.promise_refuted or self.budget_refuted or self.devices_differ
+
+    @property
+    def devices_differ(self) -> bool:
+        """Whether real devices do not follow the law that was measured."""
+        return self.devices is not None and not self.devices.agrees
 
     @property
     def _points(self) -> list[Point]:
@@ -124,10 +131,12 @@ def audit(
     batches: int | None = None,
     mechanism: Mechanism | None = None,
     guarantee: Guarantee | None = None,
+    device_seconds: float = 0.0,
 ) -> AuditReport:
     """Measure a plan with a user in ``batches`` batches, as many as it allows unless given.
 
     ``mechanism`` is what really runs and ``guarantee`` what is claimed, the plan's unless given.
+    For ``device_seconds`` real devices are run too, to see that they follow the measured law.
     """
     started = time.perf_counter()
     present = plan.terms.max_participations if batches is None else batches
@@ -137,12 +146,15 @@ def audit(
     claimed = promise(plan, present) if guarantee is None else guarantee
     budget = plan.budget if present <= plan.terms.max_participations else None
     runs = Runs(plan.mechanism if mechanism is None else mechanism, present, trials, seed)
-    pair, middle, sharp = None, None, None
+    pair, middle, sharp, devices = None, None, None, None
     if claimed.proved or budget is not None:
         pair = runs.search()
         middle, sharp = runs.measure(pair, budget.epsilon if budget else 1.0)
+        devices = runs.devices(pair, device_seconds)
     seconds = time.perf_counter() - started
-    return AuditReport(claimed, budget, present, trials, seed, pair, middle, sharp, seconds)
+    return AuditReport(
+        claimed, budget, present, trials, seed, pair, middle, sharp, devices, seconds
+    )
 
 
 def promise(plan: Plan, batches: int) -> Guarantee:
@@ -246,6 +258,12 @@ class Runs:
         # numpy draws without holding the interpreter's lock, so threads share the work.
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             return list(pool.map(one, _cut(count)))
+
+    def devices(self, pair: Floats, seconds: float) -> DeviceCheck | None:
+        """Real devices for a while, with the pair's second user among them."""
+        if seconds <= 0:
+            return None
+        return check_devices(self.mechanism, self._encoded(pair)[1], seconds, self.seed)
 
     def _encoded(self, pair: Floats) -> Floats:
         """Contributions ``(2, size)``: both with the highest reward."""
