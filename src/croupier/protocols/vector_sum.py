@@ -35,7 +35,8 @@ STEP_POWER = UNIT_POWER + GRID_POWER
 """Units times the whole grid are steps over 2**56."""
 
 ROUNDED_UP = 1 + 1e-12
-MOST_CERTIFIED = 10**8
+MOST_CERTIFIED = 3 * 10**9
+"""Coins of another bias than 1/2 beyond which the certificate takes too long."""
 FAVOURABLE_DELTA = 0.1
 NO_COINS = "no noise bits are sent"
 CERTIFICATE = "certificate for shuffled bits (MATH 4)"
