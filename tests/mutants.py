@@ -29,7 +29,7 @@ PRIVACY = ROOT / "src" / "croupier" / "privacy"
 TESTS = {
     "auditing": ["tests/privacy/test_auditing.py"],
     "attacks": ["tests/privacy/test_attacks.py"],
-    "binomial": ["tests/privacy/test_binomial.py", "tests/privacy/test_binomial_reference.py",
+    "binomial": ["tests/privacy/test_slopes.py", "tests/privacy/test_binomial.py", "tests/privacy/test_binomial_reference.py",
                  "tests/laws/test_binomial_exact.py"],
     "bits": ["tests/privacy/test_bits.py"],
     "budget": ["tests/privacy/test_budget.py"],
@@ -39,7 +39,7 @@ TESTS = {
     "guarantee": ["tests/privacy/test_guarantee.py"],
     "losses": ["tests/privacy/test_losses.py", "tests/privacy/test_shuffled_gaussian.py"],
     "shuffled_gaussian": ["tests/privacy/test_shuffled_gaussian.py"],
-    "slopes": ["tests/privacy/test_binomial.py", "tests/privacy/test_binomial_reference.py",
+    "slopes": ["tests/privacy/test_slopes.py", "tests/privacy/test_binomial.py", "tests/privacy/test_binomial_reference.py",
                "tests/laws/test_binomial_exact.py"],
     "tails": ["tests/privacy/test_tails.py", "tests/privacy/test_binomial_reference.py"],
     "theorem": ["tests/privacy/test_theorem.py"],
