@@ -37,6 +37,15 @@ def test_a_round_trip_ends_on_the_safe_side(delta: float) -> None:
     assert curve.delta(curve.epsilon(delta)) <= delta
 
 
+def test_epsilon_is_rounded_up() -> None:
+    log = math.log(4 * 26 / 1e-5)
+    exact = math.sqrt(24e4 / 10**12) * 64 * log
+    assert VectorSumTheorem(10**12, 5, 64.0).epsilon(1e-5) > exact
+    part = math.sqrt(24e4 / 10**13) * 64 * math.log(4 * 26 * 4 / 1e-5)
+    composed = part * 2 * math.sqrt(2 * 2 * math.log(2 / 1e-5))
+    assert VectorSumTheorem(10**13, 5, 64.0, batches=2).epsilon(1e-5) > composed
+
+
 def test_outside_its_range_the_theorem_promises_nothing() -> None:
     assert VectorSumTheorem(10**11, 5, 64.0).epsilon(0.5) == math.inf
     assert VectorSumTheorem(10**11, 5, 64.0).epsilon(0.49) < math.inf
