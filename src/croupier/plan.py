@@ -18,12 +18,13 @@ from croupier.model import canonical
 from croupier.policies import registry as policy_registry
 from croupier.policies.base import Policy, Setting
 from croupier.privacy.budget import Budget
+from croupier.privacy.gdp import mu_of
 from croupier.privacy.guarantee import Guarantee
 from croupier.protocols import registry
 from croupier.protocols.base import Mechanism, Release, ShuffleRelease, Terms
 from croupier.shuffler import Shapes, shapes_of
 from croupier.theory.constants import composed_budget
-from croupier.theory.schedules import Schedule, schedule
+from croupier.theory.schedules import FixedBatches, Schedule, growing_first, schedule
 
 PAPERS_LAYOUT = ("theorem", "released")
 """Calibrations whose noise is stated for the paper's unscaled layout."""
@@ -54,8 +55,8 @@ class Plan:
         protocol: str,
         *,
         dim: int,
-        batch_size: int,
-        horizon: int,
+        batch_size: int | None = None,
+        horizon: int | None = None,
         calibration: str = "certified",
         epsilon: float | None = None,
         delta: float | None = None,
@@ -73,7 +74,8 @@ class Plan:
     ) -> Plan:
         """The plan that the named calibration gives for this budget.
 
-        ``confidence`` is the paper's alpha, 1/horizon unless given. ``overhead`` is how much more
+        ``batch_size`` and ``horizon`` may be left out for schedules that grow. ``confidence`` is
+        the paper's alpha, 1/horizon unless given. ``overhead`` is how much more
         noise than the Gaussian floor may be added to send fewer bits. ``strategy`` chooses among
         the ways of the central model. ``outside`` takes a theorem's formula beyond its range,
         which claims nothing. Further options go to the policy.
@@ -82,8 +84,9 @@ class Plan:
         terms = Terms(calibration, max_participations, honest_fraction, outside, overhead, strategy)
         _offered(kind, terms)
         layout = Layout(dim, calibration not in PAPERS_LAYOUT, 1.0, feature_norm, reward_range)
-        sizes = schedule(batches, batch_size, horizon)
         budget = None if kind.trust == "none" else _budget(epsilon, delta, protocol)
+        first = _first_size(batch_size, batches, layout, budget, horizon)
+        sizes = schedule(batches, first, horizon)
         made = kind.calibrate(budget, layout, sizes, terms)
         mechanism = replace(made, honest_fraction=honest_fraction)
         rule = policy_registry.find(policy)
@@ -219,6 +222,20 @@ class Plan:
     def id(self) -> str:
         """A stable name: 32 hex digits of the SHA-256 of the content."""
         return hashlib.sha256(canonical(self.content)).hexdigest()[:32]
+
+
+def _first_size(
+    given: int | None, batches: str, layout: Layout, budget: Budget | None, horizon: int | None
+) -> int:
+    """The first batch: as asked for, or sized to the noise where batches grow (MATH 6.5)."""
+    if given is not None:
+        return given
+    if batches == FixedBatches.name:
+        raise ValueError("batch_size must be given for fixed batches, got None")
+    if budget is None:
+        return growing_first(layout.dim, 0.0, horizon)
+    floor = layout.sensitivity / mu_of(budget.epsilon, budget.delta)
+    return growing_first(layout.dim, (1 + DEFAULT_OVERHEAD) * floor, horizon)
 
 
 def _offered(kind: type[Mechanism], terms: Terms) -> None:

@@ -102,7 +102,7 @@ def test_bad_input_is_one_line_with_argument_and_value_and_exit_2(
     [
         ["frobnicate"],
         [*PLAN, "--nope", "1"],
-        [*PLAN, "--batches", "growing"],
+        [*PLAN, "--batches", "shrinking"],
         [*PLAN, "--policy", "greedy"],
         [*PLAN, "--max-participations", "0"],
         [*PLAN, "--honest-fraction", "0.5"],

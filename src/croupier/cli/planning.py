@@ -23,12 +23,14 @@ from croupier.simulation.results import write_whole
 def plan(
     protocol: Annotated[str, typer.Option(help="A protocol or baseline; see `protocols`.")],
     dim: options.Dim,
-    batch_size: options.BatchSize,
-    horizon: options.Horizon,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Users per batch, or in the first; 1 is sequential.")
+    ] = None,
+    horizon: Annotated[int | None, typer.Option(help="Rounds, that is users, in all.")] = None,
     calibration: options.Calibration = "certified",
     epsilon: Annotated[float | None, typer.Option(help="Privacy loss asked for.")] = None,
     delta: Annotated[float | None, typer.Option(help="Failure probability asked for.")] = None,
-    batches: Annotated[str, typer.Option(help="The batch schedule: fixed.")] = "fixed",
+    batches: Annotated[str, typer.Option(help="fixed, growing or doubling.")] = "fixed",
     policy: options.Policy = "ucb",
     max_participations: options.Participations = 1,
     honest_fraction: Annotated[float, typer.Option(help="Users who add their noise.")] = 1.0,

@@ -11,6 +11,7 @@ from croupier.plan import Plan
 from croupier.privacy.budget import Budget
 from croupier.privacy.guarantee import Guarantee
 from croupier.protocols.base import Release
+from croupier.theory.schedules import Schedule
 
 AGAINST = {
     "shuffle": "the analyzer and everybody after it",
@@ -32,8 +33,8 @@ def _frame(plan: Plan) -> list[str]:
         f"  protocol      {plan.protocol} ({kind}), calibration {plan.calibration!r}",
         f"  features      dimension {layout.dim}, norm at most {layout.feature_norm:g}; "
         f"rewards in [{layout.reward_range[0]:g}, {layout.reward_range[1]:g}]",
-        f"  batches       {sizes.batches} of {sizes.first} users ({sizes.name}), "
-        f"horizon {sizes.horizon}",
+        f"  batches       {sizes.batches} of {_sizes(sizes)} users ({sizes.name}), "
+        f"{sizes.rounds} in all",
         f"  policy        {plan.policy.name}: {_policy(plan)}",
         f"  users         each in at most {plan.terms.max_participations} of the batches, "
         "at most once in a batch",
@@ -41,6 +42,11 @@ def _frame(plan: Plan) -> list[str]:
     if sizes.unreleased:
         lines.append(f"  left over     the last {sizes.unreleased} users are not released")
     return lines
+
+
+def _sizes(sizes: Schedule) -> str:
+    listed = sizes.sizes()
+    return str(listed[0]) if len(listed) == 1 else f"{min(listed)} to {max(listed)}"
 
 
 def _policy(plan: Plan) -> str:

@@ -68,6 +68,27 @@ class PureCurve:
 
 
 @dataclass(frozen=True)
+class WorstCurve:
+    """What holds whichever of several curves applies: a user is in one batch of many."""
+
+    curves: tuple[Curve, ...]
+
+    def mu_at(self, delta: float) -> float | None:
+        """The largest, None where one has none."""
+        found = [curve.mu_at(delta) for curve in self.curves]
+        known = [mu for mu in found if mu is not None]
+        return max(known) if len(known) == len(found) else None
+
+    def epsilon(self, delta: float) -> float:
+        """The largest."""
+        return max(curve.epsilon(delta) for curve in self.curves)
+
+    def delta(self, epsilon: float) -> float:
+        """The largest."""
+        return max(curve.delta(epsilon) for curve in self.curves)
+
+
+@dataclass(frozen=True)
 class Guarantee:
     """A proved curve with its method and assumptions, or none with the reason.
 

@@ -13,7 +13,7 @@ from croupier.coins import Coins
 from croupier.contribution import MOST, UNIT_POWER, Layout, whole_units
 from croupier.privacy.attacks import attack_sigma
 from croupier.privacy.budget import Budget
-from croupier.privacy.guarantee import Guarantee, gaussian
+from croupier.privacy.guarantee import Guarantee, WorstCurve, gaussian
 from croupier.privacy.shuffled_gaussian import ShuffledGaussianCurve, least_sigma
 from croupier.protocols.base import (
     VIEWED_AT_ONCE,
@@ -159,30 +159,37 @@ class AmplifiedGaussian(Protocol):
         asked = needed(budget, cls.name)
         if terms.calibration == "theorem" and not terms.outside:
             _require(asked, schedule, terms)
+        sizes = schedule.sizes()
+        # A user who returns may be in any batches: the smallest decides for all of them.
+        crowds = sizes if terms.max_participations == 1 else (min(sizes),) * len(sizes)
         made = tuple(
-            AmplifiedGaussianRelease(layout, users, _sigma(asked, layout, users, terms))
-            for users in schedule.sizes()
+            AmplifiedGaussianRelease(layout, users, _sigma(asked, layout, crowd, terms))
+            for users, crowd in zip(sizes, crowds, strict=True)
         )
         return cls(layout, schedule, made, terms.honest_fraction)
 
-    @property
-    def _local_mu(self) -> float:
-        """Of the report with the least noise; rounded up by more than ``loss_slack`` can cost."""
-        least = min(float(release.parameters["sigma"]) for release in self.releases)
-        return self.layout.device_sensitivity / least * ROUNDED_UP
+    def _mu(self, index: int) -> float:
+        """Of one report of a batch; rounded up by more than ``loss_slack`` can cost."""
+        sigma: float = self.release(index).parameters["sigma"]
+        return self.layout.device_sensitivity / sigma * ROUNDED_UP
 
     def guarantee(self, participations: int = 1) -> Guarantee:
         """The smaller of the local guarantee and the numerical clones bound (MATH 5).
 
         Two channels permuted apart tell no more than whole reports permuted once.
         """
-        users = min(self.honest_users(index) for index in range(len(self.releases)))
-        curve = ShuffledGaussianCurve(self._local_mu, users, participations)
-        return Guarantee("numerical clones bound (Feldman, McMillan and Talwar 2021)", curve)
+        method = "numerical clones bound (Feldman, McMillan and Talwar 2021)"
+        kinds = {(self._mu(index), self.honest_users(index)) for index in range(len(self.releases))}
+        if participations > 1:
+            # Less noise among fewer users tells more, so this pair covers every mix of batches.
+            kinds = {(max(mu for mu, _ in kinds), min(users for _, users in kinds))}
+        curves = tuple(ShuffledGaussianCurve(*kind, participations) for kind in sorted(kinds))
+        return Guarantee(method, curves[0] if len(curves) == 1 else WorstCurve(curves))
 
     def local_guarantee(self) -> Guarantee:
         """A report alone is a Gaussian mechanism: mu = sensitivity / sigma (MATH 3)."""
-        return gaussian(self._local_mu, "exact Gaussian mechanism (MATH 3)")
+        largest = max(self._mu(index) for index in range(len(self.releases)))
+        return gaussian(largest, "exact Gaussian mechanism (MATH 3)")
 
     def noise_floor(self, budget: Budget | None, terms: Terms) -> float | None:
         """What an attack on the vector channel leaves of smaller noise, whatever the analysis."""
