@@ -84,6 +84,16 @@ def test_returning_users_need_more_noise(capsys: pytest.CaptureFixture[str]) -> 
     assert plan(capsys, *base)["noise_floor_std"] == pytest.approx(35.39, abs=0.01)
 
 
+def test_growing_batches_are_shown_one_by_one(capsys: pytest.CaptureFixture[str]) -> None:
+    base = [*COMMON, "--protocol", "vector-sum", "--batches", "growing"]
+    assert main(["plan", *base]) == 0
+    words = capsys.readouterr().out
+    document = plan(capsys, "--protocol", "vector-sum", "--batches", "growing")
+    assert document["schedule"] == {"name": "growing", "first": 241, "exponent": 1.5}
+    for release in document["releases"]:
+        assert f"{release['users']} users, {release['report_bits']:>8} bits a report" in words
+
+
 def test_the_curve_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file, picture = tmp_path / "plan.json", tmp_path / "curve.png"
     plan(capsys, "--protocol", "vector-sum", "--batch-size", "1000", "--out", str(file))

@@ -13,6 +13,8 @@ from croupier.privacy.guarantee import Guarantee
 from croupier.protocols.base import Release
 from croupier.theory.schedules import Schedule
 
+SHOWN_BATCHES = 20
+
 AGAINST = {
     "shuffle": "the analyzer and everybody after it",
     "joint": "all other users together",
@@ -22,7 +24,7 @@ AGAINST = {
 
 def plan_words(plan: Plan) -> str:
     """A plan for somebody who has to decide about it."""
-    return "\n".join([*_frame(plan), *_noise(plan), *_promises(plan)])
+    return "\n".join([*_frame(plan), *_noise(plan), *_every_batch(plan), *_promises(plan)])
 
 
 def _frame(plan: Plan) -> list[str]:
@@ -68,6 +70,19 @@ def _noise(plan: Plan) -> list[str]:
         f"{_rounding(first)}{_floor(plan)}",
         f"  report        {size} bits, {bytes_words(size)}",
     ]
+
+
+def _every_batch(plan: Plan) -> list[str]:
+    """Users, bits and noise of each batch, where they differ."""
+    releases = plan.mechanism.releases
+    if len(releases) == 1:
+        return []
+    shown = [
+        f"    {one.users:>10} users, {one.report_bits:>8} bits a report, std {one.noise_std:.6g}"
+        for one in releases[:SHOWN_BATCHES]
+    ]
+    more = len(releases) - len(shown)
+    return ["  each batch", *shown, *([f"    and {more} more"] if more else [])]
 
 
 def _rounding(first: Release) -> str:
