@@ -21,7 +21,7 @@ Calibration = Annotated[
         help="How noise is chosen: certified, theorem (the paper's), released (its script's)."
     ),
 ]
-Policy = Annotated[str, typer.Option(help="How released sums become choices.")]
+Policy = Annotated[str, typer.Option(help="How released sums become choices: ucb or sampling.")]
 Problem = Annotated[str, typer.Option(help="sphere, released, contextual or returning.")]
 Trials = Annotated[int, typer.Option(help="Independent instances to average over.")]
 Seed = Annotated[int, typer.Option(help="One seed reproduces everything.")]

@@ -34,8 +34,12 @@ def plan(
     policy: options.Policy = "ucb",
     max_participations: options.Participations = 1,
     honest_fraction: Annotated[float, typer.Option(help="Users who add their noise.")] = 1.0,
-    regularizer: Annotated[str, typer.Option(help="fixed or growing.")] = "fixed",
-    exploration: Annotated[float, typer.Option(help="Factor on the radius; 1 is theory.")] = 1.0,
+    regularizer: Annotated[
+        str | None, typer.Option(help="Of ucb: fixed (its default) or growing.")
+    ] = None,
+    exploration: Annotated[
+        float | None, typer.Option(help="Of ucb: factor on the radius; 1 is theory.")
+    ] = None,
     overhead: Annotated[
         float, typer.Option(help="Noise above the Gaussian floor, allowed to save bits.")
     ] = DEFAULT_OVERHEAD,
@@ -50,6 +54,7 @@ def plan(
     Example: croupier plan --protocol vector-sum --epsilon 1 --delta 1e-5 --dim 5
     --batch-size 1000 --horizon 100000 --out plan.json
     """
+    options_of_policy: dict[str, Any] = {"regularizer": regularizer, "exploration": exploration}
     made = Plan.calibrate(
         protocol,
         dim=dim,
@@ -62,10 +67,9 @@ def plan(
         policy=policy,
         max_participations=max_participations,
         honest_fraction=honest_fraction,
-        regularizer=regularizer,
-        exploration=exploration,
         overhead=overhead,
         strategy=strategy,
+        **{name: value for name, value in options_of_policy.items() if value is not None},
     )
     _warnings(made, epsilon)
     if out is not None:

@@ -75,6 +75,15 @@ class Policy(ABC):
         Ties go to the lowest index.
         """
 
+    def sample(
+        self, model: Model, features: Floats, rounds: int, rng: np.random.Generator
+    ) -> NDArray[np.intp]:
+        """Arms of many simulated devices, ``(trials, rounds)`` or ``(trials, 1)`` if all agree.
+
+        ``features (trials, rounds or 1, arms, dim)``. The default is for policies without coins.
+        """
+        return self.choose(model, features).arm
+
     @property
     @abstractmethod
     def options(self) -> dict[str, Any]:

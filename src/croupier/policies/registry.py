@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from croupier.errors import UnknownNameError
 from croupier.policies.base import Policy
+from croupier.policies.sampling import Sampling
 from croupier.policies.ucb import Ucb
 
-POLICIES: dict[str, type[Policy]] = {Ucb.name: Ucb}
+POLICIES: dict[str, type[Policy]] = {Ucb.name: Ucb, Sampling.name: Sampling}
 
 
 def find(name: str) -> type[Policy]:

@@ -100,8 +100,9 @@ class Run:
 
     def _rounds(self, users: Users) -> tuple[Floats, Floats]:
         """Choose, reward, contribute: contributions ``(trials, rounds, size)`` and regret."""
-        choice = self._plan.policy.choose(self._model, users.features)
-        arm = choice.arm[..., None]
+        rounds = users.uniforms.shape[1]
+        chosen = self._plan.policy.sample(self._model, users.features, rounds, self._noise)
+        arm = chosen[..., None]
         mean = np.take_along_axis(users.means, arm, axis=-1)[..., 0]
         played = np.take_along_axis(users.features, arm[..., None], axis=-2)[..., 0, :]
         rewards = (users.uniforms < mean).astype(np.float64)
