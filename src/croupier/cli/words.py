@@ -14,6 +14,7 @@ from croupier.protocols.base import Release
 from croupier.theory.schedules import Schedule
 
 SHOWN_BATCHES = 20
+POLICY_NUMBERS = ("regularizer", "radius", "exploration", "spread")
 
 AGAINST = {
     "shuffle": "the analyzer and everybody after it",
@@ -53,7 +54,7 @@ def _sizes(sizes: Schedule) -> str:
 
 def _policy(plan: Plan) -> str:
     own = plan.policy.parameters
-    shown = {name: own[name] for name in ("regularizer", "radius", "exploration") if name in own}
+    shown = {name: own[name] for name in POLICY_NUMBERS if name in own}
     return ", ".join(
         f"{name} {value:.6g}" if isinstance(value, float) else f"{name} by the lemma"
         for name, value in shown.items()
