@@ -55,9 +55,9 @@ def guarantee_document(guarantee: Guarantee, delta: float | None) -> dict[str, A
     """A guarantee at one delta; epsilon is null where nothing finite is proved."""
     epsilon = guarantee.epsilon(delta) if delta is not None else math.inf
     return {
-        "epsilon": _finite(epsilon),
+        "epsilon": finite_or_null(epsilon),
         "delta": delta,
-        "mu": _finite(guarantee.mu if delta is None else guarantee.mu_at(delta)),
+        "mu": finite_or_null(guarantee.mu if delta is None else guarantee.mu_at(delta)),
         "method": guarantee.method,
         "adjacency": guarantee.adjacency,
         "assumptions": list(guarantee.assumptions),
@@ -65,7 +65,7 @@ def guarantee_document(guarantee: Guarantee, delta: float | None) -> dict[str, A
     }
 
 
-def _finite(value: float | None) -> float | None:
+def finite_or_null(value: float | None) -> float | None:
     """JSON has no infinity: null says that there is no number."""
     return value if value is not None and math.isfinite(value) else None
 

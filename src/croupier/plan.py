@@ -151,10 +151,13 @@ class Plan:
     @property
     def promise(self) -> Guarantee:
         """The guarantee that the budget is about: the one of the mechanism's trust model."""
-        present = self.terms.max_participations
+        return self.promise_for(self.terms.max_participations)
+
+    def promise_for(self, participations: int) -> Guarantee:
+        """The same for a user in that many batches."""
         if self.mechanism.trust == "joint":
-            return self.mechanism.joint_guarantee(present)
-        return self.mechanism.guarantee(present)
+            return self.mechanism.joint_guarantee(participations)
+        return self.mechanism.guarantee(participations)
 
     @property
     def met(self) -> bool:

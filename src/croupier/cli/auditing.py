@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Any
 
 import typer
 
 from croupier.cli import options, screen, words
-from croupier.documents import guarantee_document
+from croupier.documents import finite_or_null, guarantee_document
 from croupier.plan import Plan
 from croupier.privacy.auditing import FALSE_ALARM, Errors
 from croupier.simulation.audit import TRIALS, AuditReport
@@ -50,13 +49,13 @@ def report_document(plan: Plan, report: AuditReport) -> dict[str, Any]:
         "batches": report.batches,
         "trials": report.trials,
         "seed": report.seed,
-        "mu_lower": _finite(report.mu_lower),
-        "mu_estimate": _finite(report.mu_estimate),
-        "mu_certified": _finite(report.mu_certified),
+        "mu_lower": finite_or_null(report.mu_lower),
+        "mu_estimate": finite_or_null(report.mu_estimate),
+        "mu_certified": finite_or_null(report.mu_certified),
         "delta_lower": report.delta_lower,
         "confidence": 1 - FALSE_ALARM,
         "claim": guarantee_document(report.guarantee, report.delta)
-        | {"mu": _finite(report.mu_certified)},
+        | {"mu": finite_or_null(report.mu_certified)},
         "budget": report.budget and vars(report.budget),
         "middle": _errors_document(report.middle),
         "sharp": _errors_document(report.sharp),
@@ -79,10 +78,6 @@ def _errors_document(errors: Errors | None) -> dict[str, Any] | None:
         "false_positive_upper": errors.bounds().false_positive,
         "false_negative_upper": errors.bounds().false_negative,
     }
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
 
 
 def report_words(plan: Plan, report: AuditReport) -> str:

@@ -15,7 +15,8 @@ from croupier.privacy.binomial import BinomialCurve, CountRelease
 from croupier.privacy.budget import Budget
 from croupier.privacy.gdp import mu_of
 
-GRID_UNITS = 2**16
+GRID_POWER = 16
+GRID_UNITS = 1 << GRID_POWER
 """A grid is a multiple of 2**-16, so that a device can round with integers."""
 MOST_COINS = 2**40
 """Coins per label up to which a search goes on; a certificate then takes a fifth of a second."""

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from croupier.arguments import positive, whole
 from croupier.coins import Coins
 from croupier.contribution import UNIT_POWER, Layout, whole_units
-from croupier.privacy import gdp
 from croupier.privacy.binomial import BinomialCurve, CountRelease
-from croupier.privacy.bits import fewest_bits
+from croupier.privacy.bits import GRID_POWER, Batch, fewest_bits
 from croupier.privacy.budget import Budget
 from croupier.privacy.guarantee import Guarantee, unproved
 from croupier.privacy.theorem import VectorSumTheorem
@@ -27,9 +26,6 @@ from croupier.theory.schedules import Schedule
 BIASES = (0.25, 0.5)
 MOST_COINS = 2**62
 """Counts are 64-bit integers."""
-
-GRID_POWER = 16
-"""A device multiplies by the grid in integers, so it is a multiple of 2**-16."""
 
 STEP_POWER = UNIT_POWER + GRID_POWER
 """Units times the whole grid are steps over 2**56."""
@@ -197,10 +193,14 @@ class VectorSum(Protocol):
 
     def noise_floor(self, budget: Budget | None, terms: Terms) -> float | None:
         """The Gaussian floor: all users add noise, the honest ones' has to be enough."""
-        asked = needed(budget, self.name)
-        share = self.honest_users(0) / self.release(0).users
-        mu = gdp.mu_of(asked.epsilon, asked.delta) * math.sqrt(share / terms.max_participations)
-        return self.layout.sensitivity / mu
+        batch = Batch(
+            self.release(0).users,
+            self.honest_fraction,
+            self.layout.sensitivity,
+            self.layout.size,
+            terms.max_participations,
+        )
+        return batch.floor(needed(budget, self.name))
 
     def guarantee(self, participations: int = 1) -> Guarantee:
         """The certificate for shuffled bits, for a user in the worst of the batches (MATH 4)."""

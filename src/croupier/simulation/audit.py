@@ -143,7 +143,7 @@ def audit(
     if whole("batches", present, 1) > plan.schedule.batches:
         raise ValueError(f"batches must be at most {plan.schedule.batches}, got {present}")
     whole("trials", trials, LEAST_TRIALS)
-    claimed = promise(plan, present) if guarantee is None else guarantee
+    claimed = plan.promise_for(present) if guarantee is None else guarantee
     budget = plan.budget if present <= plan.terms.max_participations else None
     runs = Runs(plan.mechanism if mechanism is None else mechanism, present, trials, seed)
     pair, middle, sharp, devices = None, None, None, None
@@ -155,13 +155,6 @@ def audit(
     return AuditReport(
         claimed, budget, present, trials, seed, pair, middle, sharp, devices, seconds
     )
-
-
-def promise(plan: Plan, batches: int) -> Guarantee:
-    """The plan's promise for a user in that many batches."""
-    if plan.mechanism.trust == "joint":
-        return plan.mechanism.joint_guarantee(batches)
-    return plan.mechanism.guarantee(batches)
 
 
 @dataclass(frozen=True)

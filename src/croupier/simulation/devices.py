@@ -25,6 +25,7 @@ FALSE_ALARM = 1e-5
 EXACT = 1e-6
 """Noise below what fixed point on a device changes is none."""
 
+SAME = 1e-9
 LEAST_RUNS = 30
 LAW_RUNS = 20_000
 
@@ -78,7 +79,8 @@ def _chance(real: Floats, law: Floats) -> float:
     """The smallest p-value of means, variances and correlations, times their number."""
     noisy = law.std(axis=0) > EXACT
     scores = [_means(real, law), _spreads(real[:, noisy], law[:, noisy])]
-    scores.append((_fisher(real[:, noisy]) - _fisher(law[:, noisy])) * math.sqrt(len(real) - 3))
+    apart = fisher(real[:, noisy], EXACT) - fisher(law[:, noisy], EXACT)
+    scores.append(apart * math.sqrt(len(real) - 3))
     every = np.abs(np.concatenate(scores))
     return float(min(1.0, 2 * every.size * ndtr(-every.max())))
 
@@ -99,9 +101,13 @@ def _spreads(real: Floats, law: Floats) -> Floats:
     return np.asarray((np.cbrt(ratio) - 1 + 2 / (9 * freedom)) / np.sqrt(2 / (9 * freedom)))
 
 
-def _fisher(samples: Floats) -> Floats:
-    """Fisher's z of the correlation of every pair of coordinates."""
-    scaled = (samples - samples.mean(axis=0)) / np.maximum(samples.std(axis=0), EXACT)
+def fisher(samples: Floats, exact: float) -> Floats:
+    """Fisher's z of the correlation of every pair of coordinates of ``(runs, size)``.
+
+    Deviations below ``exact`` are rounding.
+    """
+    centred = samples - samples.mean(axis=0)
+    scaled = centred / np.maximum(centred.std(axis=0), exact)
     correlation = scaled.T @ scaled / len(samples)
     pairs = correlation[np.triu_indices(len(correlation), 1)]
-    return np.asarray(np.arctanh(np.clip(pairs, -0.999999, 0.999999)))
+    return np.asarray(np.arctanh(np.clip(pairs, -1 + SAME, 1 - SAME)))

@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from scipy.special import ndtr
 
+from croupier.simulation.devices import fisher
 from croupier.testing.report import Floats
-from croupier.testing.subject import PREFIX, SAME, Subject
+from croupier.testing.subject import PREFIX, Subject
 
 LEAST_TRIALS = 458
 """From here on p <= 2 exp(-n D^2) for two samples of n (Wei and Dudley 2012)."""
@@ -54,7 +55,8 @@ def _same_distribution(subject: Subject) -> Floats:
 def _same_correlation(subject: Subject) -> Floats:
     """Fisher's z of every pair of coordinates."""
     pairs = zip(subject.real, subject.quick, strict=True)
-    gaps = [_fisher(quick, subject) - _fisher(real, subject) for real, quick in pairs]
+    exact = subject.tolerance
+    gaps = [fisher(quick, exact) - fisher(real, exact) for real, quick in pairs]
     return _two_sided(np.array(gaps), np.asarray(math.sqrt(2 / (subject.trials - 3))), 0.0)
 
 
@@ -115,12 +117,3 @@ def _distance(first: Floats, second: Floats, slack: float) -> float:
         return float(gap.max()) / low.size
 
     return max(above(first, second), above(second, first))
-
-
-def _fisher(samples: Floats, subject: Subject) -> Floats:
-    """Fisher's z of the correlation of every pair of coordinates of ``(trials, size)``."""
-    centred = samples - samples.mean(axis=0)
-    scaled = centred / np.maximum(centred.std(axis=0), subject.tolerance)
-    correlation = scaled.T @ scaled / len(samples)
-    pairs = correlation[np.triu_indices(len(correlation), 1)]
-    return np.asarray(np.arctanh(np.clip(pairs, -1 + SAME, 1 - SAME)))
