@@ -42,7 +42,7 @@ def deploy(used: Plan, batches: int = BATCHES) -> tuple[list[Model], Floats, Flo
     features, rewards, models = [], [], [analyzer.model]
     for number, arms in enumerate(arm_sets(batches * USERS)):
         client = Client._seeded(used, SeededCoins(number))
-        client.update(analyzer.model)
+        client.update(analyzer.model, analyzer.batch)
         played = arms[int(client.choose(arms).arm)]
         reward = float(rng.random() < max(played @ TRUTH, 0.0))
         batch = shuffler.collect(client.report(played, reward))
@@ -92,6 +92,42 @@ def test_models_form_a_chain_of_hashes_under_one_plan(protocol: str) -> None:
     assert [model.plan_id for model in models] == [used.id] * 3
     assert [model.previous for model in models[1:]] == [model.hash for model in models[:-1]]
     assert all(Model.from_json(model.to_json()).hash == model.hash for model in models)
+
+
+def test_batches_go_on_while_a_model_stays_published() -> None:
+    used = plan("noiseless", "theorem", publication="rare", growth=10.0)
+    models, features, rewards = deploy(used)
+    versions = [model.version for model in models]
+    assert len(models) == BATCHES + 1
+    assert 1 < len(set(versions)) < BATCHES + 1
+    last = versions[-1] * USERS
+    seen, paid = features[:last], rewards[:last]
+    expected = np.linalg.solve(seen.T @ seen + np.eye(DIM), seen.T @ paid)
+    np.testing.assert_allclose(models[-1].theta, expected, rtol=1e-5)
+    assert models[-1].users == last
+
+
+def test_a_rare_model_follows_the_one_published_before_it() -> None:
+    used = plan("noiseless", "theorem", publication="rare", growth=10.0)
+    models, _, _ = deploy(used)
+    published = [models[0]]
+    for model in models:
+        if model.version != published[-1].version:
+            assert model.previous == published[-1].hash
+            published.append(model)
+    assert len(published) > 1
+
+
+def test_a_batch_that_publishes_nothing_is_not_taken_twice() -> None:
+    used = plan("noiseless", "theorem", publication="rare", growth=1e6)
+    analyzer = Analyzer(used)
+    first = analyzer.model
+    assert analyzer.receive(released(used)) is first
+    assert analyzer.batch == 1
+    with pytest.raises(RefusedError, match="batch 0 came, 1 is next"):
+        analyzer.receive(released(used))
+    assert analyzer.receive(released(used, index=1)) is first
+    assert analyzer.batch == 2
 
 
 def released(used: Plan, index: int = 0) -> Batch:

@@ -96,6 +96,31 @@ def test_an_older_model_is_refused_and_the_newer_one_stays() -> None:
     assert client.choose(0.5 * np.eye(DIM)).arm == 1
 
 
+def test_a_report_is_for_the_open_batch_whatever_the_age_of_the_model() -> None:
+    allowed = plan(max_participations=5)
+    client = Client(allowed)
+    batches = []
+    for version, opened in [(0, 0), (0, 1), (2, 4), (5, None)]:
+        client.update(model(allowed, version), opened)
+        batches.append(client.report([1.0, 0.0, 0.0], 1.0).batch)
+    assert batches == [0, 1, 4, 5]
+
+
+def test_an_older_batch_is_refused_and_model_and_batch_stay() -> None:
+    client = Client(plan())
+    client.update(model(plan(), 1, theta=(0.0, 1.0, 0.0)), 4)
+    for opened, words in [(3, "batch 3 is older than 4"), (None, "batch 2 is older than 4")]:
+        with pytest.raises(RefusedError, match=words):
+            client.update(model(plan(), 2), opened)
+    assert client.choose(0.5 * np.eye(DIM)).arm == 1
+    assert client.report([1.0, 0.0, 0.0], 1.0).batch == 4
+
+
+def test_a_model_cannot_have_learnt_from_the_open_batch() -> None:
+    with pytest.raises(ValueError, match="batch must be a whole number of at least 3, got 2"):
+        Client(plan()).update(model(plan(), 3), 2)
+
+
 def test_a_model_of_another_plan_is_refused() -> None:
     other = plan(epsilon=2.0)
     with pytest.raises(RefusedError, match=f"model is for plan {other.id}, this is {plan().id}"):

@@ -17,6 +17,7 @@ from croupier.contribution import (
     NORM_SLACK,
     UNIT,
     Layout,
+    checked_constant,
     checked_features,
     contribution,
     whole_units,
@@ -24,7 +25,8 @@ from croupier.contribution import (
 
 Floats = NDArray[np.float64]
 
-LAYOUTS = [Layout(3), Layout(3, scaled=False), Layout(3, weight=0.6), Layout(1)]
+CENTRED = Layout(3, weight=0.6, constant=(2, 0.5))
+LAYOUTS = [Layout(3), Layout(3, scaled=False), Layout(3, weight=0.6), Layout(1), CENTRED]
 
 
 def ball(rng: np.random.Generator, count: int, dim: int) -> Floats:
@@ -40,7 +42,8 @@ def test_decode_gives_back_the_vector_and_matrix_that_were_encoded(layout: Layou
     rng = np.random.default_rng(1)
     features, rewards = ball(rng, 50, layout.dim), rng.random(50)
     vector, matrix = layout.decode(layout.encode(features, rewards))
-    np.testing.assert_allclose(vector, features * rewards[:, None], rtol=1e-15)
+    gains = rewards - (0.5 if layout.centred else 0)
+    np.testing.assert_allclose(vector, features * gains[:, None], rtol=1e-15)
     np.testing.assert_allclose(matrix, features[:, :, None] * features[:, None, :], rtol=1e-14)
 
 
@@ -49,7 +52,8 @@ def test_decode_of_a_sum_is_the_sum_of_what_was_encoded(layout: Layout) -> None:
     rng = np.random.default_rng(2)
     features, rewards = ball(rng, 40, layout.dim), rng.random(40)
     vector, matrix = layout.decode(layout.encode(features, rewards).sum(axis=0))
-    np.testing.assert_allclose(vector, features.T @ rewards, atol=1e-12)
+    gains = rewards - (0.5 if layout.centred else 0)
+    np.testing.assert_allclose(vector, features.T @ gains, atol=1e-12)
     np.testing.assert_allclose(matrix, features.T @ features, atol=1e-12)
 
 
@@ -104,6 +108,22 @@ def test_the_sensitivity_has_the_values_of_the_formula() -> None:
     assert Layout(5, feature_norm=math.sqrt(2)).sensitivity == pytest.approx(math.sqrt(12.5))
 
 
+def test_the_centred_sensitivity_has_the_values_of_the_formula() -> None:
+    """MATH 6.5, point 5."""
+    square = 0.5 + 2 * 0.36 + 1 / (32 * 0.36)
+    assert CENTRED.sensitivity == pytest.approx(math.sqrt(square), rel=1e-15)
+    assert CENTRED.sensitivity == pytest.approx(1.1432, abs=5e-5)
+    assert Layout(3, weight=0.35, constant=(0, 0.5)).sensitivity == 1.0
+
+
+def test_features_that_differ_from_the_declared_constant_are_refused() -> None:
+    given = np.array([[0.1, 0.2, 0.5], [0.3, 0.1, 0.5 + 1e-6]])
+    np.testing.assert_array_equal(checked_constant(CENTRED, given[:1]), given[:1])
+    np.testing.assert_array_equal(checked_constant(Layout(3), given), given)
+    with pytest.raises(ValueError, match=r"the constant 0.5 at index 2, got 0.500001"):
+        checked_constant(CENTRED, given)
+
+
 SEARCHED = [
     Layout(2),
     Layout(3),
@@ -111,6 +131,9 @@ SEARCHED = [
     Layout(2, weight=0.3),
     Layout(2, weight=0.8),
     Layout(2, feature_norm=math.sqrt(2)),
+    Layout(2, weight=0.6, constant=(1, 0.7)),
+    Layout(3, weight=0.3, constant=(0, 0.1)),
+    Layout(2, weight=0.8, constant=(0, 1.0), feature_norm=math.sqrt(2)),
 ]
 
 
@@ -197,6 +220,11 @@ def test_a_bad_contribution_is_refused_by_name_and_value(
         ({"reward_range": (1.0, 1.0)}, r"reward_range must rise, got \(1.0, 1.0\)"),
         ({"reward_range": (0.0, math.inf)}, r"reward_range must be a finite number, got inf"),
         ({"feature_norm": 70.0}, r"contributions at most 4096, got 70.0 and 1.0"),
+        ({"constant": (2, 0.5)}, r"constant index must be below dim 2, got 2"),
+        ({"constant": (0, 0.0)}, r"constant value must be between 0 and the norm 1.0, got 0.0"),
+        ({"constant": (0, 1.5)}, r"constant value must be between 0 and the norm 1.0, got 1.5"),
+        ({"constant": (0, math.nan)}, r"constant value must be a finite number, got nan"),
+        ({"scaled": False, "constant": (0, 0.5)}, r"constant must be None in the paper's layout"),
         ({"weight": 5000.0}, r"contributions at most 4096, got 1.0 and 5000.0"),
         ({"scaled": False, "weight": 0.5}, r"weight must be 1 in the paper's layout, got 0.5"),
     ],
@@ -257,6 +285,7 @@ DEVICES = [
     Layout(3, weight=2.3, feature_norm=math.sqrt(2)),
     Layout(2, feature_norm=64.0),
     Layout(1),
+    Layout(4, weight=0.6, constant=(3, 0.7)),
 ]
 EVERY_DEVICE = pytest.mark.parametrize("layout", DEVICES, ids=str)
 
@@ -283,9 +312,8 @@ def rotated(rng: np.random.Generator, vectors: Floats) -> Floats:
 
 
 def worst_pair(layout: Layout) -> Floats:
-    """Features ``(2, dim)`` that attain the sensitivity of the scaled layout at reward 1."""
-    norm, weight = layout.feature_norm**2, layout.weight**2
-    cos = max(-1.0, -1 / (2 * weight * norm))
+    """Features ``(2, dim)`` that attain the sensitivity of the scaled layout."""
+    cos = layout.worst_cosine
     pair = np.zeros((2, layout.dim))
     pair[0, 0] = 1.0
     pair[1, : min(layout.dim, 2)] = [cos, math.sqrt(1 - cos**2)][: layout.dim]
@@ -336,7 +364,8 @@ def test_no_two_devices_are_further_apart_than_the_device_sensitivity(layout: La
         pair += rng.normal(0, 1e-8, pair.shape) * (rng.random() < 0.5)
         norms = np.linalg.norm(pair, axis=1, keepdims=True)
         pair *= np.minimum(1, layout.feature_norm * (1 + NORM_SLACK / 2) / norms)
-        most = max(most, apart(layout, (pair[0], 1.0), (pair[1], 1.0)))
+        first, second = layout.worst_rewards
+        most = max(most, apart(layout, (pair[0], first), (pair[1], second)))
     assert most <= allowed(layout)
     # The search comes close, but a line has no such pair, and few rotations of the paper's layout.
     assert most >= 0.9999 * float(allowed(layout)) or layout.dim == 1 or not layout.scaled
@@ -346,7 +375,7 @@ def test_no_two_devices_are_further_apart_than_the_device_sensitivity(layout: La
     features=arrays(np.float64, (2, 3), elements=st.floats(-1, 1)),
     lengths=st.tuples(st.floats(0, 1 + NORM_SLACK / 2), st.floats(0, 1 + NORM_SLACK / 2)),
     rewards=st.tuples(st.floats(0, 1), st.floats(0, 1)),
-    layout=st.sampled_from([Layout(3), Layout(3, scaled=False), Layout(3, weight=0.8)]),
+    layout=st.sampled_from([Layout(3), Layout(3, scaled=False), Layout(3, weight=0.8), CENTRED]),
 )
 def test_any_two_devices_are_within_the_device_sensitivity(
     features: Floats, lengths: tuple[float, float], rewards: tuple[float, float], layout: Layout

@@ -76,7 +76,7 @@ def test_the_id_of_a_plan_is_the_same_everywhere_and_always() -> None:
     layout, sizes = Layout(2), FixedBatches(10, 100)
     mechanism = Noiseless(layout, sizes, (NoiselessRelease(layout, 10),))
     policy = Ucb(1.0, False, 2.5, 1.0, 0.125, 10, 1.0, 0.0)
-    assert Plan(mechanism, policy, Terms("theorem")).id == "c6f808468aa0909c33175252100abc78"
+    assert Plan(mechanism, policy, Terms("theorem")).id == "81046614f0d38fbbb641579787ec58a5"
 
 
 INGREDIENTS: dict[str, Any] = {
@@ -138,6 +138,10 @@ ALTERED: dict[tuple[str | int, ...], Any] = {
     ("outside",): True,
     ("overhead",): 0.1,
     ("strategy",): "tree",
+    ("levels",): 3,
+    ("publication", "name"): "rare",
+    ("publication", "growth"): 4.0,
+    ("constant_feature",): [0, 0.5],
     ("scaled",): True,
     ("weight",): 1,
     ("feature_norm",): 2.0,

@@ -24,6 +24,7 @@ from croupier.contribution import UNIT, Layout, contribution
 from croupier.protocols import amplified_gaussian, vector_sum
 from croupier.protocols.amplified_gaussian import AmplifiedGaussianRelease
 from croupier.protocols.base import Floats, ShuffleRelease
+from croupier.protocols.tree_release import ConcurrentTreeRelease
 from croupier.protocols.vector_sum import VectorSumRelease
 
 LAYOUT = Layout(3)
@@ -32,8 +33,11 @@ RELEASES = [
     VectorSumRelease(LAYOUT, 4, 5.5, 13, 0.5),
     VectorSumRelease(LAYOUT, 4, 5.5, 13, 0.25),
     AmplifiedGaussianRelease(LAYOUT, 4, 0.7),
+    ConcurrentTreeRelease(LAYOUT, 4, (4, 12), (5.5, 9.0), (13, 7)),
 ]
-EVERY_RELEASE = pytest.mark.parametrize("release", RELEASES, ids=["fair", "quarter", "gaussian"])
+EVERY_RELEASE = pytest.mark.parametrize(
+    "release", RELEASES, ids=["fair", "quarter", "gaussian", "tree"]
+)
 
 
 class Scripted(Coins):
@@ -104,6 +108,7 @@ VECTOR_DEVICE = [
     VectorSumRelease._noise,
     vector_sum._rounded,
     vector_sum._unary,
+    ConcurrentTreeRelease.randomize,
 ]
 
 
@@ -254,6 +259,13 @@ def test_rounding_and_noise_are_drawn_afresh_for_every_label() -> None:
     coins = Scripted([0] * (3 * LAYOUT.size))
     made.randomize(np.zeros(LAYOUT.size), coins)
     assert coins.asked == [56, 13, 13] * LAYOUT.size
+
+
+def test_rounding_and_noise_are_drawn_afresh_for_every_level() -> None:
+    made = ConcurrentTreeRelease(LAYOUT, 4, (4, 12), (5.5, 9.0), (13, 7))
+    coins = Scripted([0] * (4 * LAYOUT.size))
+    made.randomize(np.zeros(LAYOUT.size), coins)
+    assert coins.asked == [56, 13] * LAYOUT.size + [56, 7] * LAYOUT.size
 
 
 # Gaussian reports of a deployed device.

@@ -4,13 +4,23 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from scipy.stats import chisquare
+from scipy.stats import chi2, chisquare
 
 from croupier.coins import SeededCoins
 from croupier.errors import RefusedError
-from croupier.shuffler import Messages, Report, Shapes, Shuffler, gather, shapes_of, shuffle
+from croupier.shuffler import (
+    Messages,
+    OpenChannels,
+    Report,
+    Shapes,
+    Shuffler,
+    gather,
+    shapes_of,
+    shuffle,
+)
 
 RARE = 1e-6
+COINS = SeededCoins(7)
 
 
 @dataclass(frozen=True)
@@ -24,6 +34,9 @@ class Sizes:
 
     def shapes(self, index: int) -> Shapes:
         return shapes_of(report(0).messages)
+
+    def closing(self, index: int) -> frozenset[str] | None:
+        return None
 
 
 def report(value: int, batch: int = 0, plan_id: str = "plan") -> Report:
@@ -148,3 +161,49 @@ def test_a_deployed_shuffler_draws_its_own_randomness() -> None:
         orders.add(tuple(batch.messages["b"][:, 0].tolist()))
     # All 40 in one order: 6^-39.
     assert len(orders) > 1
+
+
+@dataclass(frozen=True)
+class Overlapping(Sizes):
+    """Batches of 2; channel b stays open over two of them."""
+
+    def users(self, index: int) -> int:
+        return 2
+
+    def closing(self, index: int) -> frozenset[str] | None:
+        return frozenset("ab") if index % 2 else frozenset("a")
+
+
+def test_a_channel_that_stays_open_is_released_with_its_last_batch_and_once() -> None:
+    shuffler = Shuffler(Overlapping())
+    released = []
+    for value in range(1, 9):
+        batch = shuffler.collect(report(value, batch=(value - 1) // 2))
+        if batch is not None:
+            released.append(batch.messages)
+    assert [list(messages) for messages in released] == [["a"], ["a", "b"]] * 2
+    leaves = [sorted(messages["a"].ravel().tolist()) for messages in released]
+    assert leaves == [[1, 1, 2, 2], [3, 3, 4, 4], [5, 5, 6, 6], [7, 7, 8, 8]]
+    nodes = [sorted(released[index]["b"][:, 0].tolist()) for index in (1, 3)]
+    assert nodes == [[1, 2, 3, 4], [5, 6, 7, 8]]
+
+
+def test_an_open_channel_is_permuted_over_all_of_its_batches() -> None:
+    places = np.zeros((4, 4), dtype=int)
+    for _ in range(600):
+        shuffler = Shuffler(Overlapping())
+        shuffler._coins = COINS
+        sent = [shuffler.collect(report(value, batch=value // 2)) for value in range(4)]
+        assert sent[3] is not None
+        places[np.arange(4), sent[3].messages["b"][:, 0]] += 1
+    # Every user is equally likely at every place; row and column sums are fixed. Rate 1e-6.
+    statistic = float(np.sum((places - 150) ** 2 / 150)) * 3 / 4
+    assert chi2.sf(statistic, 9) > RARE
+
+
+def test_what_an_open_channel_held_is_forgotten_once_released() -> None:
+    kept = OpenChannels()
+    assert kept.add({"a": np.ones((1, 1)), "b": np.ones((2, 1))}, frozenset("a")).keys() == {"a"}
+    assert len(kept.add({"b": np.ones((3, 1))}, frozenset("b"))["b"]) == 5
+    assert kept.add({"c": np.ones((1, 1))}, frozenset("b")) == {}
+    assert kept.add({}, None).keys() == {"c"}

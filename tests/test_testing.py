@@ -10,17 +10,28 @@ import pytest
 from croupier.coins import Coins
 from croupier.contribution import UNIT, Layout
 from croupier.errors import ProtocolError
+from croupier.privacy.budget import Budget
 from croupier.privacy.guarantee import Guarantee, gaussian
 from croupier.protocols.amplified_gaussian import AmplifiedGaussian, AmplifiedGaussianRelease
-from croupier.protocols.base import Floats, FreshNoise, Protocol, RunningSum, ShuffleRelease
+from croupier.protocols.base import (
+    Floats,
+    FreshNoise,
+    Protocol,
+    RunningSum,
+    ShuffleRelease,
+    Terms,
+)
+from croupier.protocols.collecting import Collector
+from croupier.protocols.concurrent_tree import ConcurrentTree
 from croupier.protocols.noiseless import Noiseless, NoiselessRelease
+from croupier.protocols.tree_release import ConcurrentTreeRelease
 from croupier.protocols.vector_sum import VectorSum, VectorSumRelease
 from croupier.shuffler import Messages
 from croupier.simulation.problems import PROBLEMS, Contextual, Problem, Sphere
 from croupier.testing import FALSE_ALARM, check_problem, check_protocol
 from croupier.testing.laws import LAWS
 from croupier.testing.promises import PROMISES
-from croupier.theory.schedules import FixedBatches
+from croupier.theory.schedules import FixedBatches, GrowingBatches
 
 USERS = 8
 SCHEDULE = FixedBatches(USERS, 10 * USERS)
@@ -69,6 +80,64 @@ def test_amplified_gaussian_keeps_every_promise(layout: Layout) -> None:
 @pytest.mark.parametrize("layout", [SCALED, UNSCALED], ids=["scaled", "unscaled"])
 def test_noiseless_keeps_every_promise(layout: Layout) -> None:
     check_protocol(Noiseless(layout, SCHEDULE, (NoiselessRelease(layout, USERS),)))
+
+
+def tree(kind: type[ConcurrentTree] = ConcurrentTree) -> ConcurrentTree:
+    release = ConcurrentTreeRelease(SCALED, 3, (3, 6), (3.5, 5.25), (9, 5))
+    return kind(SCALED, FixedBatches(3, 12), (release,))
+
+
+def test_a_concurrent_tree_keeps_every_promise() -> None:
+    report = check_protocol(tree(), trials=FEW)
+    assert [finding.promise for finding in report.findings] == [*PROMISES, *LAWS]
+
+
+@pytest.mark.slow
+def test_a_concurrent_tree_of_growing_batches_keeps_every_promise() -> None:
+    terms = Terms("certified", levels=2)
+    check_protocol(
+        ConcurrentTree.calibrate(Budget(2.0, 1e-3), SCALED, GrowingBatches(3, 40), terms),
+        trials=1000,
+    )
+
+
+class ForgetsOpenNodes(ConcurrentTree):
+    """A shortcut that hands out the last batch of a node for the whole."""
+
+    def collector(self, rng: np.random.Generator) -> Collector:
+        return LastBatches(self, rng)
+
+
+class LastBatches(Collector):
+    def add(self, index: int, contributions: Floats) -> Floats:
+        parts = super().add(index, contributions)
+        return parts[..., : SCALED.size * (1 + index % 2)]
+
+
+class ClosesEarly(ConcurrentTree):
+    """A shuffler that releases every level with every batch."""
+
+    def closing(self, index: int) -> frozenset[str]:
+        return super().closing(1)
+
+
+class NeverCloses(ConcurrentTree):
+    """A level that is never released."""
+
+    def closing(self, index: int) -> frozenset[str]:
+        return super().closing(0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "promise"),
+    [
+        (ForgetsOpenNodes, "sample_sum has the mean of the real path"),
+        (ClosesEarly, "the operating system's coins are enough"),
+        (NeverCloses, "are still open after 1000 batches"),
+    ],
+)
+def test_a_tree_that_mixes_up_its_nodes_is_caught(kind: type[ConcurrentTree], promise: str) -> None:
+    assert promise in broken(tree(kind))
 
 
 def test_faultless_protocols_pass_at_any_seed() -> None:

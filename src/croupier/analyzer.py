@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -24,6 +25,19 @@ class Analyzer:
         first = plan.policy.first_model(plan.layout.dim)
         self._model = replace(first, plan_id=plan.id)
         self._repairs = self._model.repairs
+        self._batch = 0
+        self._users = 0
+
+    @classmethod
+    def resume(
+        cls, plan: Plan, released: Sequence[np.ndarray], model: Model, repairs: int
+    ) -> Analyzer:
+        """The analyzer after the batches of these sums, with the model that it has published."""
+        analyzer = cls(plan)
+        for index, sums in enumerate(released):
+            analyzer._sums(index, sums)
+        analyzer._model, analyzer._repairs = model, repairs
+        return analyzer
 
     @property
     def model(self) -> Model:
@@ -31,27 +45,44 @@ class Analyzer:
         return self._model
 
     @property
+    def batch(self) -> int:
+        """The index of the open batch, which devices report for."""
+        return self._batch
+
+    @property
     def repairs(self) -> int:
         """Eigenvalues raised so far."""
         return self._repairs
 
     def receive(self, batch: Batch) -> Model:
-        """Learn from the next batch and publish a model."""
+        """Learn from the next batch; the published model, a new one where the plan's rule says so.
+
+        Batches go on whether or not a model is published (MATH 6.2).
+        """
         if batch.plan_id != self._plan.id:
             raise RefusedError(f"batch is for plan {batch.plan_id}, this is {self._plan.id}")
-        if batch.index != self._model.version:
-            raise RefusedError(f"batch {batch.index} came, {self._model.version} is next")
+        self._expect(batch.index)
         released = self._protocol.release(batch.index).analyze(batch.messages)
-        sums = self._sums(batch.index, np.asarray(released))
-        model = self._plan.policy.model(sums)
-        self._model = replace(model, plan_id=self._plan.id, previous=self._model.hash)
-        self._repairs += model.repairs
+        return self.learn(batch.index, np.asarray(released))
+
+    def learn(self, index: int, released: np.ndarray) -> Model:
+        """The same from what was analysed of the batch."""
+        self._expect(index)
+        fresh = self._plan.policy.model(self._sums(index, released))
+        self._repairs += fresh.repairs
+        if self._plan.publication.due(self._model, fresh):
+            self._model = replace(fresh, plan_id=self._plan.id, previous=self._model.hash)
         return self._model
+
+    def _expect(self, index: int) -> None:
+        if index != self._batch:
+            raise RefusedError(f"batch {index} came, {self._batch} is next")
 
     def _sums(self, index: int, released: np.ndarray) -> ReleasedSums:
         total, variance = self._running.add(index, released)
-        users = self._model.users + self._plan.users(index)
-        return running_sums(self._plan, total, variance, index + 1, users)
+        self._users += self._plan.users(index)
+        self._batch = index + 1
+        return running_sums(self._plan, total, variance, self._batch, self._users)
 
 
 def running_sums(

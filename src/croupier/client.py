@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from croupier.arguments import whole
 from croupier.coins import Coins, SystemCoins
-from croupier.contribution import checked_features, contribution
+from croupier.contribution import checked_constant, checked_features, contribution
 from croupier.errors import RefusedError
 from croupier.model import Model
 from croupier.plan import Plan
@@ -23,6 +24,7 @@ class Client:
         self._protocol = deployable(plan)
         self._coins: Coins = SystemCoins()
         self._model = plan.policy.first_model(plan.layout.dim)
+        self._batch = 0
         self._reported: set[int] = set()
 
     @classmethod
@@ -37,17 +39,25 @@ class Client:
         """Reports that the plan still allows this user."""
         return self._plan.terms.max_participations - len(self._reported)
 
-    def update(self, model: Model) -> None:
-        """Take a newer model; going back is refused."""
+    def update(self, model: Model, batch: int | None = None) -> None:
+        """Take a newer model and the index of the open batch; going back is refused.
+
+        Unless given, ``batch`` is the one after those that the model was learnt from. Where
+        models are published rarely it is later.
+        """
         if model.plan_id != self._plan.id:
             raise RefusedError(f"model is for plan {model.plan_id}, this is {self._plan.id}")
         if model.version < self._model.version:
             raise RefusedError(f"model version {model.version} is older than {self._model.version}")
-        self._model = model
+        opened = model.version if batch is None else whole("batch", batch, model.version)
+        if opened < self._batch:
+            raise RefusedError(f"batch {opened} is older than {self._batch}")
+        self._model, self._batch = model, opened
 
     def choose(self, features: ArrayLike, mask: ArrayLike | None = None) -> Choice:
         """The arm for this user's features ``(arms, dim)``; ``mask`` marks available arms."""
-        checked = checked_features(self._plan.layout, features)
+        layout = self._plan.layout
+        checked = checked_constant(layout, checked_features(layout, features))
         if checked.ndim != 2 or len(checked) == 0:
             raise ValueError(f"features must have shape (arms, dim), got {checked.shape}")
         available = None if mask is None else np.asarray(mask, dtype=bool)
@@ -57,12 +67,13 @@ class Client:
 
     def report(self, feature: ArrayLike, reward: float) -> Report:
         """The randomised contribution for the open batch; spends one participation."""
-        batch = self._model.version
+        batch = self._batch
         if batch in self._reported:
             raise RefusedError(f"this device has already reported in batch {batch}")
         if self.remaining == 0:
             allowed = self._plan.terms.max_participations
             raise RefusedError(f"this device has used all of its {allowed} participations")
+        checked_constant(self._plan.layout, np.asarray(feature, dtype=float), "feature")
         row = contribution(self._plan.layout, feature, reward)
         messages = self._protocol.release(batch).randomize(row, self._coins)
         self._reported.add(batch)

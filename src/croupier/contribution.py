@@ -43,6 +43,8 @@ class Layout:
     ``scaled``: off-diagonal entries carry sqrt(2), an isometry with the Frobenius norm, and the
     matrix block the factor ``weight``. Unscaled is the paper's own layout, for which its noise
     is stated: the triangle as it is and every range [-1, 1].
+    ``constant`` is the index and value of a feature that is the same for everybody. Declaring it
+    makes the contribution centred: phi*(y - 1/2) instead of phi*y (MATH 6.5, point 5).
     """
 
     dim: int
@@ -50,6 +52,7 @@ class Layout:
     weight: float = 1.0
     feature_norm: float = 1.0
     reward_range: tuple[float, float] = (0.0, 1.0)
+    constant: tuple[int, float] | None = None
 
     def __post_init__(self) -> None:
         """Refuse a layout that no contribution fits."""
@@ -66,6 +69,28 @@ class Layout:
                 f"feature_norm and weight must keep contributions at most {MOST:g}, "
                 f"got {self.feature_norm!r} and {self.weight!r}"
             )
+        if self.constant is not None:
+            self._check_constant(*self.constant)
+
+    def _check_constant(self, index: int, value: float) -> None:
+        if not self.scaled:
+            raise ValueError("constant must be None in the paper's layout, which is not centred")
+        if whole("constant index", index, 0) >= self.dim:
+            raise ValueError(f"constant index must be below dim {self.dim}, got {index!r}")
+        if not 0 < abs(finite("constant value", value)) <= self.feature_norm:
+            raise ValueError(
+                f"constant value must be between 0 and the norm {self.feature_norm}, got {value!r}"
+            )
+
+    @property
+    def centred(self) -> bool:
+        """Whether contributions carry phi*(y - 1/2)."""
+        return self.constant is not None
+
+    @property
+    def offset(self) -> float:
+        """What is taken off a reward in [0, 1]."""
+        return 0.5 if self.centred else 0.0
 
     @property
     def size(self) -> int:
@@ -104,7 +129,7 @@ class Layout:
     def low(self) -> Floats:
         """The least value of each coordinate, rounded down to a whole number of units."""
         rows, columns = self.triangle
-        vector = np.full(self.dim, -self.feature_norm if self.scaled else -1.0)
+        vector = np.full(self.dim, -self._largest_entry if self.scaled else -1.0)
         if not self.scaled:
             return np.concatenate([vector, np.full(rows.size, -1.0)])
         half = self.feature_norm**2 / 2
@@ -119,18 +144,36 @@ class Layout:
             return np.ones(self.size)
         square = self.feature_norm**2
         matrix = np.where(rows == columns, square, square / 2) * self.stretch
-        return _units_up(np.concatenate([np.full(self.dim, self.feature_norm), matrix]))
+        return _units_up(np.concatenate([np.full(self.dim, self._largest_entry), matrix]))
+
+    @property
+    def _largest_entry(self) -> float:
+        """Of phi*y, or of phi*(y - 1/2)."""
+        return self.feature_norm * (1 - self.offset)
+
+    @property
+    def worst_cosine(self) -> float:
+        """Between the features of the two users whose swap moves a contribution most."""
+        balanced = min(1.0, (1 - self.offset) ** 2 / (2 * self.weight**2 * self.feature_norm**2))
+        return balanced if self.centred else -balanced
+
+    @property
+    def worst_rewards(self) -> tuple[float, float]:
+        """The rewards in [0, 1] of these two users."""
+        return (1.0, 0.0) if self.centred else (1.0, 1.0)
 
     @property
     def sensitivity(self) -> float:
         """Largest Euclidean change when one user's data is replaced (MATH 2; PROOF 6).
 
         The scaled value also bounds the paper's layout and is attained there from dim 2 on.
+        With h the largest |y - offset|, h^2 |phi -+ phi'|^2 + w^2 |phi phi' - ...|^2 is
+        2 h^2 r^2 + 2 h^2 s + 2 w^2 (r^4 - s^2) at features of norm r and |<phi, phi'>| = s.
         """
-        norm, weight = self.feature_norm**2, self.weight**2
-        if 2 * weight * norm <= 1:
-            return 2 * self.feature_norm
-        return math.sqrt(2 * norm + 2 * weight * norm**2 + 1 / (2 * weight))
+        norm, weight, half = self.feature_norm**2, self.weight**2, (1 - self.offset) ** 2
+        if 2 * weight * norm <= half:
+            return 2 * self._largest_entry
+        return math.sqrt(2 * half * norm + 2 * weight * norm**2 + half**2 / (2 * weight))
 
     @property
     def device_sensitivity(self) -> float:
@@ -156,7 +199,7 @@ class Layout:
         """Contributions ``(..., size)`` of features ``(..., dim)``, rewards ``(...)`` in [0, 1]."""
         rows, columns = self.triangle
         encoded = np.empty((*features.shape[:-1], self.size))
-        np.multiply(features, rewards[..., None], out=encoded[..., : self.dim])
+        np.multiply(features, (rewards - self.offset)[..., None], out=encoded[..., : self.dim])
         matrix = encoded[..., self.dim :]
         np.multiply(features[..., rows], features[..., columns], out=matrix)
         matrix *= self.stretch
@@ -193,6 +236,18 @@ def checked_features(layout: Layout, features: ArrayLike, name: str = "features"
     return array
 
 
+def checked_constant(layout: Layout, features: Floats, name: str = "features") -> Floats:
+    """Features ``(..., dim)`` whose declared constant is what the layout says (MATH 6.5)."""
+    if layout.constant is None:
+        return features
+    index, value = layout.constant
+    apart = np.abs(features[..., index] - value)
+    if apart.size and apart.max() > NORM_SLACK:
+        found = float(features[..., index].flat[int(apart.argmax())])
+        raise ValueError(f"{name} must have the constant {value!r} at index {index}, got {found!r}")
+    return features
+
+
 def contribution(layout: Layout, feature: ArrayLike, reward: float) -> Floats:
     """One user's bounded vector, every coordinate a whole number of units of 2**-40.
 
@@ -203,6 +258,7 @@ def contribution(layout: Layout, feature: ArrayLike, reward: float) -> Floats:
         raise ValueError(f"feature must have shape ({layout.dim},), got {row.shape}")
     entries = _inside(_truncated(row), layout.feature_norm)
     gain = min(int(math.ldexp(layout.unit_reward(reward), FACTOR_POWER)), 2**FACTOR_POWER)
+    gain -= int(math.ldexp(layout.offset, FACTOR_POWER))
     units = [entry * gain for entry in entries] + _matrix_units(layout, entries)
     return np.ldexp(np.array(units, dtype=np.float64), -UNIT_POWER)
 

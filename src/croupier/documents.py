@@ -10,6 +10,7 @@ from croupier.errors import CroupierError, DocumentError
 from croupier.model import load_document
 from croupier.policies import registry as policy_registry
 from croupier.policies.base import Policy
+from croupier.policies.publication import Publication
 from croupier.privacy.budget import Budget
 from croupier.privacy.guarantee import Guarantee
 from croupier.protocols import registry
@@ -19,7 +20,7 @@ from croupier.theory.schedules import Schedule, schedule
 if TYPE_CHECKING:
     from croupier.plan import Plan
 
-Parts = tuple[Mechanism, Policy, Terms, Budget | None]
+Parts = tuple[Mechanism, Policy, Terms, Budget | None, Publication]
 
 SHOWN_RELEASES = 64
 
@@ -36,14 +37,14 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "releases": shown,
         "batches": plan.schedule.batches,
         "unreleased_rounds": plan.schedule.unreleased,
+        "most_publications": plan.publication.most(plan.policy, plan.layout, plan.schedule),
         "parameters": first.parameters,
         "before_ceilings": plan.mechanism.formula(plan.budget, plan.terms),
         "noise_std": first.noise_std,
         "privacy_noise_std": first.privacy_noise_std,
         "noise_floor_std": plan.noise_floor,
         "report_bits": first.report_bits,
-        "levels": None,
-        "centred": False,
+        "centred": plan.layout.centred,
         "guarantees": {
             name: guarantee_document(guarantee, delta)
             for name, guarantee in plan.guarantees().items()
@@ -92,6 +93,7 @@ def _restore(document: dict[str, Any]) -> Parts:
         document["weight"],
         document["feature_norm"],
         (low, high),
+        _constant(document["constant_feature"]),
     )
     sizes = _schedule(document)
     made = [(release["users"], release["parameters"]) for release in document["releases"]]
@@ -105,10 +107,18 @@ def _restore(document: dict[str, Any]) -> Parts:
         document["outside"],
         document["overhead"],
         document["strategy"],
+        document["levels"],
     )
     policy = policy_registry.find(document["policy"])(**document["policy_parameters"])
     budget = document["budget"] and Budget(**document["budget"])
-    return mechanism, policy, terms, budget
+    return mechanism, policy, terms, budget, Publication(**document["publication"])
+
+
+def _constant(told: list[Any] | None) -> tuple[int, float] | None:
+    if told is None:
+        return None
+    index, value = told
+    return index, value
 
 
 def _schedule(document: dict[str, Any]) -> Schedule:

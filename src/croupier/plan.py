@@ -17,19 +17,31 @@ from croupier.errors import DocumentError, GuaranteeError, RefusedError
 from croupier.model import canonical
 from croupier.policies import registry as policy_registry
 from croupier.policies.base import Policy, Setting
+from croupier.policies.publication import EVERY, Publication
+from croupier.policies.sampling import Sampling
+from croupier.policies.ucb import Ucb
 from croupier.privacy.budget import Budget
 from croupier.privacy.gdp import mu_of
 from croupier.privacy.guarantee import Guarantee
 from croupier.protocols import registry
-from croupier.protocols.base import Mechanism, Release, ShuffleRelease, Terms
+from croupier.protocols.base import Mechanism, Protocol, Release, ShuffleRelease, Terms
 from croupier.shuffler import Shapes, shapes_of
 from croupier.theory.constants import composed_budget
-from croupier.theory.schedules import FixedBatches, Schedule, growing_first, schedule
+from croupier.theory.schedules import (
+    FixedBatches,
+    GrowingBatches,
+    Schedule,
+    growing_first,
+    schedule,
+)
 
 PAPERS_LAYOUT = ("theorem", "released")
 """Calibrations whose noise is stated for the paper's unscaled layout."""
 
 DEFAULT_OVERHEAD = 0.05
+
+CENTRED_WEIGHT = 0.6
+"""Of the matrix block where rewards are centred (MATH 6.5, point 5)."""
 
 CLIPPED = "the device clips features and rewards to their declared bounds"
 COMPLETE = "batches are released complete, by a shuffler that does not collude with the analyzer"
@@ -48,6 +60,7 @@ class Plan:
     policy: Policy
     terms: Terms
     budget: Budget | None = None
+    publication: Publication = EVERY
 
     @classmethod
     def calibrate(
@@ -60,8 +73,8 @@ class Plan:
         calibration: str = "certified",
         epsilon: float | None = None,
         delta: float | None = None,
-        batches: str = "fixed",
-        policy: str = "ucb",
+        batches: str | None = None,
+        policy: str | None = None,
         max_participations: int = 1,
         honest_fraction: float = 1.0,
         feature_norm: float = 1.0,
@@ -69,29 +82,41 @@ class Plan:
         confidence: float | None = None,
         overhead: float = DEFAULT_OVERHEAD,
         strategy: str | None = None,
+        levels: int | None = None,
+        centred: bool = False,
+        constant_feature: tuple[int, float] | None = None,
+        publication: str | None = None,
+        growth: float | None = None,
         outside: bool = False,
         **policy_options: Any,
     ) -> Plan:
         """The plan that the named calibration gives for this budget.
 
-        ``batch_size`` and ``horizon`` may be left out for schedules that grow. ``confidence`` is
-        the paper's alpha, 1/horizon unless given. ``overhead`` is how much more
-        noise than the Gaussian floor may be added to send fewer bits. ``strategy`` chooses among
-        the ways of the central model. ``outside`` takes a theorem's formula beyond its range,
-        which claims nothing. Further options go to the policy.
+        Batches are ``growing`` and the policy is ``sampling`` unless named, for the paper's
+        calibrations ``fixed`` and ``ucb``. ``batch_size`` and ``horizon`` may be left out for
+        schedules that grow. ``confidence`` is the paper's alpha, 1/horizon unless given.
+        ``overhead`` is how much more noise than the Gaussian floor may be added to send fewer
+        bits. ``strategy`` chooses among the ways of the central model, ``levels`` is the height
+        of a tree. ``centred`` reports phi*(y - 1/2) and needs the index and value of a
+        ``constant_feature``. ``publication`` and its ``growth`` say when a model is replaced.
+        ``outside`` takes a theorem's formula beyond its range, which claims nothing. Further
+        options go to the policy.
         """
         kind = registry.find(protocol)
-        terms = Terms(calibration, max_participations, honest_fraction, outside, overhead, strategy)
+        terms = Terms(
+            calibration, max_participations, honest_fraction, outside, overhead, strategy, levels
+        )
         _offered(kind, terms)
-        layout = Layout(dim, calibration not in PAPERS_LAYOUT, 1.0, feature_norm, reward_range)
+        layout = _layout(dim, calibration, feature_norm, reward_range, centred, constant_feature)
         budget = None if kind.trust == "none" else _budget(epsilon, delta, protocol)
-        first = _first_size(batch_size, batches, layout, budget, horizon)
-        sizes = schedule(batches, first, horizon)
-        made = kind.calibrate(budget, layout, sizes, terms)
+        named = batches or _default(calibration, FixedBatches.name, GrowingBatches.name)
+        first = _first_size(batch_size, named, layout, budget, horizon)
+        made = kind.calibrate(budget, layout, schedule(named, first, horizon), terms)
         mechanism = replace(made, honest_fraction=honest_fraction)
-        rule = policy_registry.find(policy)
-        setting = _setting(mechanism, terms, budget, confidence)
-        return cls(mechanism, rule.calibrate(setting, **policy_options), terms, budget)
+        rule = policy_registry.find(policy or _default(calibration, Ucb.name, Sampling.name))
+        chosen = rule.calibrate(_setting(mechanism, terms, budget, confidence), **policy_options)
+        when = Publication(publication or kind.publication, growth)
+        return cls(mechanism, chosen, terms, budget, when)
 
     @property
     def layout(self) -> Layout:
@@ -137,6 +162,10 @@ class Plan:
         if not isinstance(release, ShuffleRelease):
             raise RefusedError(f"{self.protocol} is a baseline and has no reports")
         return shapes_of(release.randomize(np.zeros(self.layout.size), SystemCoins()))
+
+    def closing(self, index: int) -> frozenset[str] | None:
+        """Channels that are released when batch ``index`` is complete; None for all of them."""
+        return self.mechanism.closing(index) if isinstance(self.mechanism, Protocol) else None
 
     def guarantees(self) -> dict[str, Guarantee]:
         """Against the analyzer (shuffle), other users (joint), shuffler and network (local)."""
@@ -215,10 +244,13 @@ class Plan:
             "outside": terms.outside,
             "overhead": terms.overhead,
             "strategy": terms.strategy,
+            "levels": terms.levels,
+            "publication": vars(self.publication),
             "scaled": layout.scaled,
             "weight": layout.weight,
             "feature_norm": layout.feature_norm,
             "reward_range": list(layout.reward_range),
+            "constant_feature": layout.constant and list(layout.constant),
         }
 
     @cached_property
@@ -237,8 +269,36 @@ def _first_size(
         raise ValueError("batch_size must be given for fixed batches, got None")
     if budget is None:
         return growing_first(layout.dim, 0.0, horizon)
-    floor = layout.sensitivity / mu_of(budget.epsilon, budget.delta)
-    return growing_first(layout.dim, (1 + DEFAULT_OVERHEAD) * floor, horizon)
+    std = (1 + DEFAULT_OVERHEAD) * layout.sensitivity / mu_of(budget.epsilon, budget.delta)
+    return growing_first(layout.dim, std, horizon, layout.matrix_noise_factor)
+
+
+def _default(calibration: str, papers: str, ours: str) -> str:
+    """The paper's constants are stated for Algorithm 1 with fixed batches."""
+    return papers if calibration in PAPERS_LAYOUT else ours
+
+
+def _layout(
+    dim: int,
+    calibration: str,
+    feature_norm: float,
+    reward_range: tuple[float, float],
+    centred: bool,
+    constant: tuple[int, float] | None,
+) -> Layout:
+    """The coordinates that the calibration's noise is stated for."""
+    if calibration in PAPERS_LAYOUT and centred:
+        raise GuaranteeError(f"{calibration} constants are not stated for centred contributions")
+    if centred and constant is None:
+        raise ValueError(
+            "constant_feature must be given for centred contributions: without a constant "
+            "coordinate they are biased (MATH 6.5), got None"
+        )
+    if constant is not None and not centred:
+        raise ValueError(f"constant_feature is used only if centred, got {constant!r}")
+    weight = CENTRED_WEIGHT if centred else 1.0
+    scaled = calibration not in PAPERS_LAYOUT
+    return Layout(dim, scaled, weight, feature_norm, reward_range, constant)
 
 
 def _offered(kind: type[Mechanism], terms: Terms) -> None:
@@ -248,6 +308,8 @@ def _offered(kind: type[Mechanism], terms: Terms) -> None:
         raise GuaranteeError(
             f"calibration {terms.calibration!r} is not offered by {kind.name}; it offers: {known}"
         )
+    if terms.levels is not None and not kind.takes_levels:
+        raise ValueError(f"levels are those of a tree, {kind.name} has none, got {terms.levels!r}")
     if terms.calibration in PAPERS_LAYOUT and terms.honest_fraction != 1:
         raise GuaranteeError(
             f"{terms.calibration} constants count the noise of all users: honest_fraction must "

@@ -1,4 +1,4 @@
-"""The shuffler: moves opaque rows inside public channels, releases a batch once, forgets it."""
+"""The shuffler: moves opaque rows inside public channels, releases them once, forgets them."""
 
 from __future__ import annotations
 
@@ -39,6 +39,20 @@ def gather(reports: Sequence[Messages]) -> Messages:
     }
 
 
+class OpenChannels:
+    """Messages of complete batches, kept until their channel closes and then forgotten."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, list[NDArray[Any]]] = {}
+
+    def add(self, messages: Messages, closing: frozenset[str] | None) -> Messages:
+        """Take the messages of a batch; all rows of the channels that close, None for all."""
+        for channel, rows in messages.items():
+            self._rows.setdefault(channel, []).append(rows)
+        closed = [name for name in self._rows if closing is None or name in closing]
+        return {channel: np.concatenate(self._rows.pop(channel)) for channel in closed}
+
+
 @dataclass(frozen=True, eq=False)
 class Report:
     """What a device sends: messages, and the public batch that they are for. No identity."""
@@ -50,7 +64,7 @@ class Report:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """What the analyzer receives: the permuted messages of one complete batch."""
+    """What the analyzer receives when a batch is complete: the channels that close with it."""
 
     plan_id: str
     index: int
@@ -70,14 +84,21 @@ class Sizes(Protocol):
     def shapes(self, index: int) -> Shapes:
         """What every report of batch ``index`` looks like."""
 
+    def closing(self, index: int) -> frozenset[str] | None:
+        """Channels that are released when batch ``index`` is complete; None for all of them."""
+
 
 class Shuffler:
-    """Collects the reports of one batch after the other; never releases one short or twice."""
+    """Collects the reports of one batch after the other; never releases one short or twice.
+
+    A channel that stays open over several batches is permuted over all of their rows.
+    """
 
     def __init__(self, plan: Sizes) -> None:
         self._plan = plan
         self._coins: Coins = SystemCoins()
         self._reports: list[Messages] = []
+        self._open = OpenChannels()
         self._index = 0
 
     @property
@@ -104,7 +125,8 @@ class Shuffler:
             raise RefusedError(f"report has shape {shapes_of(messages)}, the plan says {wanted}")
 
     def _release(self) -> Batch:
-        batch = Batch(self._plan.id, self._index, shuffle(gather(self._reports), self._coins))
+        closed = self._open.add(gather(self._reports), self._plan.closing(self._index))
+        batch = Batch(self._plan.id, self._index, shuffle(closed, self._coins))
         self._reports = []
         self._index += 1
         return batch

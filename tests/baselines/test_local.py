@@ -22,6 +22,7 @@ def plan(**changes: Any) -> Plan:
     asked: dict[str, Any] = {
         "dim": 5,
         "batch_size": 1,
+        "batches": "fixed",
         "horizon": 20_000,
         "calibration": "theorem",
         "epsilon": 1.0,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.table import Table
 
-from croupier.cli import options, screen, words
+from croupier.cli import options, recommending, screen, words
 from croupier.documents import guarantee_document, plan_document
 from croupier.errors import DocumentError
 from croupier.figures.curve import draw_curve
@@ -17,12 +17,21 @@ from croupier.model import Model
 from croupier.plan import DEFAULT_OVERHEAD, Plan
 from croupier.protocols import registry
 from croupier.protocols.base import Protocol
+from croupier.simulation.planner import Need
+from croupier.simulation.planner.need import DEFAULT_ARMS
 from croupier.simulation.results import write_whole
+
+Number = TypeVar("Number", int, float)
 
 
 def plan(
-    protocol: Annotated[str, typer.Option(help="A protocol or baseline; see `protocols`.")],
+    context: typer.Context,
     dim: options.Dim,
+    protocol: Annotated[
+        str | None, typer.Option(help="A protocol or baseline; see `protocols`.")
+    ] = None,
+    auto: options.Auto = False,
+    users: options.Users = None,
     batch_size: Annotated[
         int | None, typer.Option(help="Users per batch, or in the first; 1 is sequential.")
     ] = None,
@@ -30,8 +39,8 @@ def plan(
     calibration: options.Calibration = "certified",
     epsilon: Annotated[float | None, typer.Option(help="Privacy loss asked for.")] = None,
     delta: Annotated[float | None, typer.Option(help="Failure probability asked for.")] = None,
-    batches: Annotated[str, typer.Option(help="fixed, growing or doubling.")] = "fixed",
-    policy: options.Policy = "ucb",
+    batches: options.Batches = None,
+    policy: options.Policy = None,
     max_participations: options.Participations = 1,
     honest_fraction: Annotated[float, typer.Option(help="Users who add their noise.")] = 1.0,
     regularizer: Annotated[
@@ -46,14 +55,54 @@ def plan(
     strategy: Annotated[
         str | None, typer.Option(help="Of the central model: toeplitz or tree.")
     ] = None,
+    levels: Annotated[
+        int | None, typer.Option(help="Of concurrent-tree: nodes that one user is in.")
+    ] = None,
+    centred: Annotated[
+        bool, typer.Option(help="Report around a reward of 1/2; needs a constant feature.")
+    ] = False,
+    constant_feature: options.ConstantFeature = None,
+    publication: Annotated[
+        str | None,
+        typer.Option(help="When a model is replaced: every (batch), rare or determinant."),
+    ] = None,
+    growth: Annotated[
+        float | None,
+        typer.Option(help="Of rare publication: the factor C, above 3 (4 unless given)."),
+    ] = None,
+    max_report_bytes: options.MaxReportBytes = None,
+    action_sets: options.ActionSets = "common",
+    arms: options.Arms = DEFAULT_ARMS,
+    seed: options.Seed = 0,
+    picture: options.Picture = None,
     out: Annotated[Path | None, typer.Option(help="Write the plan to this file.")] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Calibrate the noise for a budget and say what it is worth.
+    """Calibrate the noise for a budget and say what it is worth; --auto chooses the rest, too.
 
     Example: croupier plan --protocol vector-sum --epsilon 1 --delta 1e-5 --dim 5
     --batch-size 1000 --horizon 100000 --out plan.json
+
+    Example: croupier plan --auto --users 200000 --dim 10 --epsilon 1 --delta 1e-6
     """
+    recommending.refuse_mixture(context, auto)
+    if auto:
+        need = Need(
+            users=_given("users", users),
+            dim=dim,
+            epsilon=_given("epsilon", epsilon),
+            delta=_given("delta", delta),
+            max_report_bytes=max_report_bytes,
+            action_sets=action_sets,
+            arms=arms,
+            constant_feature=options.constant(constant_feature),
+            max_participations=max_participations,
+            honest_fraction=honest_fraction,
+            seed=seed,
+        )
+        return recommending.answer(need, out, picture, as_json)
+    if protocol is None:
+        raise ValueError("protocol must be given unless --auto is to choose it, got None")
     options_of_policy: dict[str, Any] = {"regularizer": regularizer, "exploration": exploration}
     made = Plan.calibrate(
         protocol,
@@ -69,12 +118,23 @@ def plan(
         honest_fraction=honest_fraction,
         overhead=overhead,
         strategy=strategy,
+        levels=levels,
+        centred=centred,
+        constant_feature=options.constant(constant_feature),
+        publication=publication,
+        growth=growth,
         **{name: value for name, value in options_of_policy.items() if value is not None},
     )
     _warnings(made, epsilon)
     if out is not None:
         write_whole(out, made.to_json())
-    screen.emit(plan_document(made), words.plan_words(made), as_json)
+    return screen.emit(plan_document(made), words.plan_words(made), as_json)
+
+
+def _given(name: str, value: Number | None) -> Number:
+    if value is None:
+        raise ValueError(f"{name} must be given for --auto, got None")
+    return value
 
 
 def _warnings(made: Plan, epsilon: float | None) -> None:

@@ -39,9 +39,11 @@ def _frame(plan: Plan) -> list[str]:
         f"  batches       {sizes.batches} of {_sizes(sizes)} users ({sizes.name}), "
         f"{sizes.rounds} in all",
         f"  policy        {plan.policy.name}: {_policy(plan)}",
+        f"  publication   {_publication(plan)}",
         f"  users         each in at most {plan.terms.max_participations} of the batches, "
         "at most once in a batch",
     ]
+    lines += [f"  {name:<14}{text}" for name, text in plan.mechanism.words().items()]
     if sizes.unreleased:
         lines.append(f"  left over     the last {sizes.unreleased} users are not released")
     return lines
@@ -59,6 +61,17 @@ def _policy(plan: Plan) -> str:
         f"{name} {value:.6g}" if isinstance(value, float) else f"{name} by the lemma"
         for name, value in shown.items()
     )
+
+
+def _publication(plan: Plan) -> str:
+    rule = plan.publication
+    if rule.growth is None:
+        return "a model after every batch"
+    when = f"a model when it knows {rule.growth:g} times more ({rule.name})"
+    most = rule.most(plan.policy, plan.layout, plan.schedule)
+    if most is None:
+        return f"{when}; how many is not proved"
+    return f"{when}, at most {most} of them while noise keeps to its bound"
 
 
 def _noise(plan: Plan) -> list[str]:
@@ -99,6 +112,8 @@ def _floor(plan: Plan) -> str:
 
 
 def _number(value: object) -> str:
+    if isinstance(value, tuple):
+        return " / ".join(map(_number, value))
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from croupier.errors import UnknownNameError
 from croupier.policies.base import Policy
+from croupier.policies.randucb import RandUcb
 from croupier.policies.sampling import Sampling
 from croupier.policies.ucb import Ucb
 
-POLICIES: dict[str, type[Policy]] = {Ucb.name: Ucb, Sampling.name: Sampling}
+POLICIES: dict[str, type[Policy]] = {kind.name: kind for kind in (Sampling, RandUcb, Ucb)}
 
 
 def find(name: str) -> type[Policy]:

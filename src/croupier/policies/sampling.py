@@ -52,16 +52,8 @@ class Sampling(Policy):
         return {}
 
     def model(self, sums: ReleasedSums) -> Model:
-        """The posterior of theta given noisy sums, direction by direction of the gram matrix."""
-        values, axes = np.linalg.eigh(sums.matrix)
-        seen = np.maximum(values, 0.0)
-        hidden = sums.noise_variance * (1 + self.matrix_noise**2 / 2)
-        variance = REWARD_VARIANCE * seen + hidden
-        weight = np.divide(seen, variance, out=np.zeros_like(seen), where=variance > 0)
-        precision = seen * weight + sums.vector.shape[-1]
-        moved = np.einsum("...di,...d->...i", axes, sums.vector)
-        theta = np.einsum("...di,...i->...d", axes, weight / precision * moved)
-        covariance = np.einsum("...di,...i,...ei->...de", axes, 1 / precision, axes)
+        """Mean and covariance of theta given the released sums."""
+        theta, covariance = posterior(sums, self.matrix_noise)
         return Model(
             self.name, theta, covariance, self.spread, version=sums.batches, users=sums.users
         )
@@ -98,6 +90,19 @@ class Sampling(Policy):
         means = np.einsum("...dk,...d->...k", columns, model.theta)
         widths = np.maximum(np.einsum("...dk,...d->...k", columns, strayed), 0.0)
         return means + widths, widths
+
+
+def posterior(sums: ReleasedSums, matrix_noise: float) -> tuple[Floats, Floats]:
+    """Mean ``(..., dim)`` and covariance of theta, direction by direction of the gram matrix."""
+    values, axes = np.linalg.eigh(sums.matrix)
+    seen = np.maximum(values, 0.0)
+    hidden = sums.noise_variance * (1 + matrix_noise**2 / 2)
+    variance = REWARD_VARIANCE * seen + hidden
+    weight = np.divide(seen, variance, out=np.zeros_like(seen), where=variance > 0)
+    precision = seen * weight + sums.vector.shape[-1]
+    moved = np.einsum("...di,...d->...i", axes, sums.vector)
+    theta = np.einsum("...di,...i->...d", axes, weight / precision * moved)
+    return theta, np.einsum("...di,...i,...ei->...de", axes, 1 / precision, axes)
 
 
 def root(matrix: Floats) -> Floats:

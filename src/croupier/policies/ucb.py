@@ -58,6 +58,8 @@ class Ucb(Policy):
             raise ValueError(f"policy ucb has no option {next(iter(options))!r}")
         if regularizer not in REGULARIZERS:
             raise ValueError(f"regularizer must be one of {REGULARIZERS}, got {regularizer!r}")
+        if setting.layout.centred:
+            raise ValueError("policy ucb has no radius for centred contributions (|theta*| <= 1)")
         layout, batches = setting.layout, setting.schedule.batches
         std = math.sqrt(setting.noise_variance) * layout.matrix_noise_factor
         bound = bounds.matrix_noise_bound(std, layout.dim, batches, setting.confidence)
@@ -130,14 +132,19 @@ class Ucb(Policy):
         mask: NDArray[np.bool_] | None = None,
     ) -> Choice:
         """The most optimistic available arm."""
-        # einsum treats every arm alike; a BLAS product may round equal arms differently.
-        # It is fastest where arms lie next to each other in memory, as the simulator lays them.
-        columns = np.swapaxes(features, -1, -2)
-        means = np.einsum("...dk,...d->...k", columns, model.theta)
-        projected = np.einsum("...de,...ek->...dk", model.matrix, columns)
-        squares = np.einsum("...dk,...dk->...k", projected, columns)
-        widths = np.sqrt(np.maximum(squares, 0.0))
+        means, widths = means_and_widths(model, features)
         return pick(means + model.scale * widths, widths, mask)
+
+
+def means_and_widths(model: Model, features: Floats) -> tuple[Floats, Floats]:
+    """<phi, theta> and sqrt(phi' matrix phi) of every arm, ``(..., arms)``."""
+    # einsum treats every arm alike; a BLAS product may round equal arms differently.
+    # It is fastest where arms lie next to each other in memory, as the simulator lays them.
+    columns = np.swapaxes(features, -1, -2)
+    means = np.einsum("...dk,...d->...k", columns, model.theta)
+    projected = np.einsum("...de,...ek->...dk", model.matrix, columns)
+    squares = np.einsum("...dk,...dk->...k", projected, columns)
+    return means, np.sqrt(np.maximum(squares, 0.0))
 
 
 def pick(scores: Floats, widths: Floats, mask: NDArray[np.bool_] | None) -> Choice:

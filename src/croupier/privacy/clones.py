@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from croupier.arguments import finite, positive, whole
-from croupier.privacy.losses import Losses, composed, split
+from croupier.privacy.losses import Losses, composed, mirrored, split
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -35,6 +35,9 @@ MOST_CELLS = 1024
 
 ROUNDING = 1e-10
 """Relative error allowed for binomial masses and tails: 2e-12 at 4e6 clones, 2e-11 at 1e8."""
+
+MOST_OUTCOMES = 2**16
+"""Numbers of clones are merged further where each has many outcomes."""
 
 CELLS_PER_STD = 32
 """Fineness of the loss grid; splitting then adds less than 2e-4 of the variance."""
@@ -108,6 +111,7 @@ def composed_losses(local_epsilon: float, users: int, batches: int) -> Losses:
     return composed(pair_losses(local_epsilon, users), batches)
 
 
+@lru_cache(maxsize=256)
 def number_of_clones(local_epsilon: float, users: int) -> Clones:
     """The law of C, cut where Chernoff bounds leave at most exp(-TAIL) on either side."""
     mean = (users - 1) * math.exp(-local_epsilon)
@@ -116,19 +120,27 @@ def number_of_clones(local_epsilon: float, users: int) -> Clones:
     lowest, highest = max(0, math.floor(mean - below)), min(users - 1, math.ceil(mean + above))
     numbers = np.arange(lowest, highest + 1)
     weights = binom.pmf(numbers, users - 1, math.exp(-local_epsilon))
-    starts = np.arange(0, numbers.size, -(-numbers.size // MOST_CELLS))
-    return Clones(numbers[starts], np.add.reduceat(weights, starts), 2 * math.exp(-TAIL))
+    return _merged(Clones(numbers, weights, 2 * math.exp(-TAIL)), MOST_CELLS)
+
+
+def _merged(clones: Clones, most: int) -> Clones:
+    """At most so many cells, as equal as can be: what they cost then changes smoothly."""
+    cells = min(most, clones.numbers.size)
+    starts = np.arange(cells) * clones.numbers.size // cells
+    weights = np.add.reduceat(clones.weights, starts)
+    return Clones(clones.numbers[starts], weights, clones.missing)
 
 
 def pair_losses(local_epsilon: float, users: int) -> Losses:
     """The privacy losses of one batch's dominating pair."""
-    clones = _thinned(number_of_clones(local_epsilon, users))
-    counts, totals, weights = _outcomes(clones)
-    here, there = _sides(local_epsilon, counts, totals)
-    masses = weights * 2 * binom.pmf(counts, totals, 0.5) * here / totals
-    losses = np.log(here / there)
-    # Outside the counted outcomes there is another 2 exp(-TAIL) per Hoeffding's bound.
-    return split(losses, masses, _step(losses, masses), 2 * clones.missing)
+    clones = number_of_clones(local_epsilon, users)
+    outcomes = math.sqrt(TAIL / 2 * float(clones.numbers[-1] + 1))
+    clones = _merged(clones, max(1, int(MOST_OUTCOMES / outcomes)))
+    likely, unlikely, losses = _upper_half(local_epsilon, clones)
+    step = _step(likely, unlikely, losses)
+    # Outside the counted outcomes there is another 2 exp(-TAIL) per Hoeffding's bound. Errors of
+    # masses multiply when they are composed, so each batch brings its own allowance.
+    return mirrored(split(losses, likely * (1 + ROUNDING), step, 2 * clones.missing))
 
 
 def _arguments(local_epsilon: float, users: int, epsilon: float) -> None:
@@ -151,24 +163,29 @@ def _threshold(local_epsilon: float, clones: Clones, epsilon: float) -> tuple[fl
     return float(masses), float(clones.weights @ binom.sf(last, clones.numbers, 0.5))
 
 
-def _thinned(clones: Clones) -> Clones:
-    """Fewer cells where every cell has many outcomes, so that the work stays bounded."""
-    outcomes = 2 * math.sqrt(TAIL / 2 * float(clones.numbers[-1] + 1))
-    cells = max(16, int(2**17 / outcomes))
-    starts = np.arange(0, clones.numbers.size, -(-clones.numbers.size // cells))
-    weights = np.add.reduceat(clones.weights, starts)
-    return Clones(clones.numbers[starts], weights, clones.missing)
+def _upper_half(local_epsilon: float, clones: Clones) -> tuple[Floats, Floats, Floats]:
+    """P and Q and the losses of the first counts x of at least half the total, (outcomes,).
+
+    Exchanging the two counts exchanges P and Q, so the other half follows. Given the total, P is
+    2 Bin(total, 1/2) / total times what ``_sides`` says, and Q likewise.
+    """
+    totals = (clones.numbers + 1)[:, None]
+    reach = np.sqrt(TAIL / 2 * clones.numbers)[:, None] + 1
+    offsets = np.arange(math.ceil(reach[-1, 0]) + 1)
+    counts = (totals + 1) // 2 + offsets
+    shared = clones.weights[:, None] * 2 / totals * _masses(counts, totals)
+    # The middle belongs to both halves.
+    shared[2 * counts == totals] /= 2
+    here, there = _sides(local_epsilon, counts, totals)
+    seen = (offsets <= reach) & (counts <= totals)
+    return (shared * here)[seen], (shared * there)[seen], np.log(here[seen] / there[seen])
 
 
-def _outcomes(clones: Clones) -> tuple[Counts, Counts, Floats]:
-    """Every first count within Hoeffding's range, with its total and the weight of its cell."""
-    reach = np.sqrt(TAIL / 2 * clones.numbers)
-    first = np.maximum(0, np.floor(clones.numbers / 2 - reach)).astype(np.int64)
-    last = np.minimum(clones.numbers + 1, np.ceil(clones.numbers / 2 + reach) + 1).astype(np.int64)
-    sizes = last - first + 1
-    within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    totals = np.repeat(clones.numbers + 1, sizes)
-    return np.repeat(first, sizes) + within, totals, np.repeat(clones.weights, sizes)
+def _masses(counts: Counts, totals: Counts) -> Floats:
+    """Bin(total, 1/2) of every row's counts, each the one before times a ratio: fast, and exact."""
+    first = binom.pmf(counts[:, :1], totals, 0.5)
+    ratios = np.maximum(0, totals - counts[:, :-1]) / counts[:, 1:]
+    return np.cumprod(np.hstack([first, ratios]), axis=1)
 
 
 def _sides(local_epsilon: float, counts: Counts, totals: Counts) -> tuple[Floats, Floats]:
@@ -179,7 +196,8 @@ def _sides(local_epsilon: float, counts: Counts, totals: Counts) -> tuple[Floats
     return likely * counts + unlikely * others, unlikely * counts + likely * others
 
 
-def _step(losses: Floats, masses: Floats) -> float:
-    mean = float(masses @ losses) / float(masses.sum())
-    variance = float(masses @ (losses - mean) ** 2) / float(masses.sum())
+def _step(likely: Floats, unlikely: Floats, losses: Floats) -> float:
+    """A fraction of the standard deviation; the other half has the opposite losses."""
+    mean = ((likely - unlikely) * losses).sum()
+    variance = ((likely + unlikely) * losses**2).sum() - mean**2
     return math.sqrt(variance) / CELLS_PER_STD

@@ -19,6 +19,10 @@ Floats = NDArray[np.float64]
 NEGLIGIBLE = 1e-31
 """Mass that is cut off at either end after a convolution, and accounted for."""
 
+MOST_CELLS = 2048
+"""Sums of many losses spread, so their grid may be coarser: at 24 standard deviations the
+splitting adds less than 1e-4 of the variance."""
+
 ROUNDING = 1e-10
 """Relative error allowed for the masses and their sums."""
 
@@ -43,9 +47,15 @@ class Losses:
         losses, masses = self._above(epsilon)
         return float(masses @ np.exp(-losses))
 
+    @property
+    def grid(self) -> Floats:
+        """The losses that ``masses`` belong to."""
+        return np.asarray((self.lowest + np.arange(self.masses.size)) * self.step, np.float64)
+
     def _above(self, epsilon: float) -> tuple[Floats, Floats]:
-        losses = np.asarray((self.lowest + np.arange(self.masses.size)) * self.step, np.float64)
-        return losses[losses > epsilon], self.masses[losses > epsilon]
+        losses = self.grid
+        above = int(np.searchsorted(losses, epsilon, "right"))
+        return losses[above:], self.masses[above:]
 
 
 def split(losses: Floats, masses: Floats, step: float, infinite: float = 0.0) -> Losses:
@@ -63,6 +73,18 @@ def split(losses: Floats, masses: Floats, step: float, infinite: float = 0.0) ->
     return Losses(step, lowest, shared, infinite)
 
 
+def mirrored(upper: Losses) -> Losses:
+    """The losses of a pair that an exchange turns round, from its half with losses from 0 on.
+
+    An outcome of loss -L has the mass under P that its counterpart has under Q.
+    """
+    places = upper.lowest + np.arange(upper.masses.size)
+    top = int(places[-1])
+    masses = np.bincount(top + places, upper.masses, 2 * top + 1)
+    masses[top - places] += upper.masses * np.exp(-places * upper.step)
+    return Losses(upper.step, -top, masses, upper.infinite)
+
+
 def composed(losses: Losses, times: int) -> Losses:
     """The losses of ``times`` independent copies, by repeated squaring."""
     if whole("times", times, 1) == 1:
@@ -73,10 +95,20 @@ def composed(losses: Losses, times: int) -> Losses:
 
 
 def _together(first: Losses, second: Losses) -> Losses:
-    """The sum of two independent losses on the same grid."""
+    """The sum of two independent losses, on the coarser grid or one coarser still."""
+    step = max(first.step, second.step)
+    first, second = _on(first, step), _on(second, step)
     masses = np.convolve(first.masses, second.masses)
     infinite = first.infinite + second.infinite
-    return _trimmed(Losses(first.step, first.lowest + second.lowest, masses, infinite))
+    both = _trimmed(Losses(step, first.lowest + second.lowest, masses, infinite))
+    return both if both.masses.size <= MOST_CELLS else _on(both, 2 * step)
+
+
+def _on(losses: Losses, step: float) -> Losses:
+    """The losses on a coarser grid."""
+    if losses.step == step:
+        return losses
+    return split(losses.grid, losses.masses, step, losses.infinite)
 
 
 def _trimmed(losses: Losses) -> Losses:

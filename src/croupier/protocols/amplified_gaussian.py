@@ -13,8 +13,12 @@ from croupier.coins import Coins
 from croupier.contribution import MOST, UNIT_POWER, Layout, whole_units
 from croupier.privacy.attacks import attack_sigma
 from croupier.privacy.budget import Budget
-from croupier.privacy.guarantee import Guarantee, WorstCurve, gaussian
-from croupier.privacy.shuffled_gaussian import ShuffledGaussianCurve, least_sigma
+from croupier.privacy.guarantee import Guarantee, gaussian
+from croupier.privacy.shuffled_gaussian import (
+    ShuffledGaussianCurve,
+    WorstShuffledCurve,
+    least_sigma,
+)
 from croupier.protocols.base import (
     VIEWED_AT_ONCE,
     Floats,
@@ -162,8 +166,9 @@ class AmplifiedGaussian(Protocol):
         sizes = schedule.sizes()
         # A user who returns may be in any batches: the smallest decides for all of them.
         crowds = sizes if terms.max_participations == 1 else (min(sizes),) * len(sizes)
+        sigmas = {crowd: _sigma(asked, layout, crowd, terms) for crowd in set(crowds)}
         made = tuple(
-            AmplifiedGaussianRelease(layout, users, _sigma(asked, layout, crowd, terms))
+            AmplifiedGaussianRelease(layout, users, sigmas[crowd])
             for users, crowd in zip(sizes, crowds, strict=True)
         )
         return cls(layout, schedule, made, terms.honest_fraction)
@@ -184,7 +189,7 @@ class AmplifiedGaussian(Protocol):
             # Less noise among fewer users tells more, so this pair covers every mix of batches.
             kinds = {(max(mu for mu, _ in kinds), min(users for _, users in kinds))}
         curves = tuple(ShuffledGaussianCurve(*kind, participations) for kind in sorted(kinds))
-        return Guarantee(method, curves[0] if len(curves) == 1 else WorstCurve(curves))
+        return Guarantee(method, curves[0] if len(curves) == 1 else WorstShuffledCurve(curves))
 
     def local_guarantee(self) -> Guarantee:
         """A report alone is a Gaussian mechanism: mu = sensitivity / sigma (MATH 3)."""

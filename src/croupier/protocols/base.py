@@ -21,6 +21,7 @@ from croupier.contribution import Layout
 from croupier.errors import GuaranteeError
 from croupier.privacy.budget import Budget
 from croupier.privacy.guarantee import Guarantee
+from croupier.protocols.collecting import Collector
 from croupier.shuffler import Messages, gather, shuffle
 from croupier.theory.released import Scale
 from croupier.theory.schedules import Schedule
@@ -63,7 +64,10 @@ class Release(ABC):
 
     @abstractmethod
     def sample_sum(self, contributions: Floats, rng: np.random.Generator) -> Floats:
-        """Released sums ``(..., size)`` of contributions ``(..., users, size)``."""
+        """Released sums ``(..., size)`` of contributions ``(..., users, size)``.
+
+        Where sums are released of several batches together, the part of each that is this batch's.
+        """
 
     def sample_view(
         self, pair: Floats, truth: int, trials: int, rng: np.random.Generator
@@ -105,13 +109,33 @@ class ShuffleRelease(Release):
         return self.analyze(shuffle(gather(reports), coins))
 
 
+class AdditiveRelease(ShuffleRelease):
+    """A release whose analysis only needs whole numbers that add up over users.
+
+    Such reports can be split into shares, so that nobody but their sum is ever seen.
+    """
+
+    @abstractmethod
+    def tally(self, messages: Messages) -> NDArray[np.int64]:
+        """What is counted ``(counts,)``, of one report or of many; adds up over users."""
+
+    @abstractmethod
+    def settle(self, tally: NDArray[np.int64], users: int) -> Floats:
+        """The unbiased sum from the tally of ``users`` reports."""
+
+    def analyze(self, messages: Messages) -> Floats:
+        """Count, then take off what noise and shift put in."""
+        return self.settle(self.tally(messages), self.users)
+
+
 @dataclass(frozen=True)
 class Terms:
     """What a calibration is asked for besides the budget.
 
     ``outside`` accepts a formula beyond its theorem's range, for pictures of what it would do.
     ``overhead`` is how much more noise than the Gaussian floor may be added to save bits;
-    ``strategy`` names one of several ways of a mechanism, None its default.
+    ``strategy`` names one of several ways of a mechanism, None its default. ``levels`` is the
+    height of a tree of batches, None for its default and for mechanisms without one.
     """
 
     calibration: str
@@ -120,12 +144,15 @@ class Terms:
     outside: bool = False
     overhead: float = 0.05
     strategy: str | None = None
+    levels: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse terms that cannot be kept."""
         whole("max_participations", self.max_participations, 1)
         fraction("honest_fraction", self.honest_fraction)
         positive("overhead", self.overhead)
+        if self.levels is not None:
+            whole("levels", self.levels, 1)
 
 
 class RunningSum(ABC):
@@ -167,6 +194,10 @@ class Mechanism(ABC):
     name: ClassVar[str]
     release_type: ClassVar[type[Release]]
     calibrations: ClassVar[tuple[str, ...]]
+    takes_levels: ClassVar[bool] = False
+    """Whether ``Terms.levels`` means anything to it."""
+    publication: ClassVar[str] = "every"
+    """The rule by which its models are published unless another is named."""
     trust: ClassVar[str] = "shuffle"
     """Which of a plan's guarantees its budget is about: shuffle, joint, local or none."""
 
@@ -197,6 +228,14 @@ class Mechanism(ABC):
         """Adds up releases. ``rng`` is for baselines whose server draws the noise itself."""
         return FreshNoise(self)
 
+    def covers(self, index: int) -> tuple[range, ...]:
+        """The batches that each sum released with batch ``index`` adds up: that batch alone."""
+        return (range(index, index + 1),)
+
+    def collector(self, rng: np.random.Generator) -> Collector:
+        """Simulates what is released, batch after batch."""
+        return Collector(self, rng)
+
     def sample_view(
         self, pair: Floats, truth: int, batches: int, trials: int, rng: np.random.Generator
     ) -> Floats:
@@ -226,6 +265,10 @@ class Mechanism(ABC):
     def noise_floor(self, budget: Budget | None, terms: Terms) -> float | None:
         """Noise on a first batch's sum below which no analysis can meet the budget, if known."""
         return None
+
+    def words(self) -> dict[str, str]:
+        """What people should know of it besides its parameters, by heading."""
+        return {}
 
     def released_scale(self, budget: Budget | None) -> Scale:
         """The confidence scale of the authors' script for one batch's budget (MATH 8)."""
@@ -259,6 +302,13 @@ class Protocol(Mechanism):
         if not isinstance(release, ShuffleRelease):
             raise TypeError(f"{self.name} must make ShuffleReleases, made {type(release).__name__}")
         return release
+
+    def closing(self, index: int) -> frozenset[str] | None:
+        """Channels that are released when batch ``index`` is complete; None for all of them.
+
+        The other channels stay open, and the shuffler permutes them over all of their batches.
+        """
+        return None
 
 
 def needed(budget: Budget | None, name: str) -> Budget:

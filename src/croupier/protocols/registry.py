@@ -13,10 +13,12 @@ GROUP = "croupier.protocols"
 BUILT_IN = {
     "noiseless": "croupier.protocols.noiseless:Noiseless",
     "vector-sum": "croupier.protocols.vector_sum:VectorSum",
+    "concurrent-tree": "croupier.protocols.concurrent_tree:ConcurrentTree",
     "amplified-gaussian": "croupier.protocols.amplified_gaussian:AmplifiedGaussian",
     "linucb": "croupier.baselines.linucb:LinUcb",
     "local": "croupier.baselines.local:Local",
     "central": "croupier.baselines.central:Central",
+    "garcelon": "croupier.baselines.garcelon:Garcelon",
 }
 
 

@@ -18,7 +18,14 @@ from croupier.privacy.bits import GRID_POWER, Batch, fewest_bits
 from croupier.privacy.budget import Budget
 from croupier.privacy.guarantee import Guarantee, unproved
 from croupier.privacy.theorem import VectorSumTheorem
-from croupier.protocols.base import Floats, Protocol, ShuffleRelease, Terms, needed
+from croupier.protocols.base import (
+    AdditiveRelease,
+    Floats,
+    Protocol,
+    ShuffleRelease,
+    Terms,
+    needed,
+)
 from croupier.shuffler import Messages
 from croupier.theory import constants, released
 from croupier.theory.schedules import Schedule
@@ -39,7 +46,7 @@ CERTIFICATE = "certificate for shuffled bits (MATH 4)"
 
 
 @dataclass(frozen=True)
-class VectorSumRelease(ShuffleRelease):
+class VectorSumRelease(AdditiveRelease):
     """``grid`` steps per unit, ``noise_bits`` coins of probability ``bias`` per user and label."""
 
     grid: float
@@ -117,15 +124,18 @@ class VectorSumRelease(ShuffleRelease):
             draw &= coins.bits(self.noise_bits)
         return draw.bit_count()
 
-    def analyze(self, messages: Messages) -> Floats:
-        """A_Vec: count the ones of each label and take off what noise and shift put in."""
-        counts = np.array([np.count_nonzero(messages[label]) for label in self.layout.labels])
-        return self.debias(counts)
+    def tally(self, messages: Messages) -> NDArray[np.int64]:
+        """A_Vec: the ones of each label."""
+        return np.array([np.count_nonzero(messages[label]) for label in self.layout.labels])
+
+    def settle(self, tally: NDArray[np.int64], users: int) -> Floats:
+        """Sums from counts; the shift is that of all users, B * low, not of one."""
+        signal = (tally - users * self.noise_bits * self.bias) / self.grid
+        return np.asarray(signal + users * self.layout.low)
 
     def debias(self, counts: NDArray[np.int64]) -> Floats:
-        """Batch sums from counts; the shift is that of all users, B * low, not of one."""
-        signal = (counts - self.coins * self.bias) / self.grid
-        return np.asarray(signal + self.users * self.layout.low)
+        """Batch sums ``(..., size)`` from the counts of a complete batch."""
+        return self.settle(counts, self.users)
 
     def sample_sum(self, contributions: Floats, rng: np.random.Generator) -> Floats:
         """Counts drawn at once: Bernoulli roundings, and one binomial for all coins of a label."""

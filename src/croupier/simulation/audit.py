@@ -259,8 +259,8 @@ class Runs:
         return check_devices(self.mechanism, self._encoded(pair)[1], seconds, self.seed)
 
     def _encoded(self, pair: Floats) -> Floats:
-        """Contributions ``(2, size)``: both with the highest reward."""
-        return self.layout.encode(pair, np.ones(2))
+        """Contributions ``(2, size)`` with the rewards that move them most."""
+        return self.layout.encode(pair, np.array(self.layout.worst_rewards))
 
     def _rng(self, stream: int, side: int, chunk: int) -> np.random.Generator:
         key = (stream, side, chunk)
@@ -273,8 +273,10 @@ def worst_cosines(layout: Layout) -> tuple[float, ...]:
     The first is worst for sums: -1/2 for weight 1. Where phi*y and the matrix are permuted apart,
     an outlier in one of them can tell more. In dimension 1 only a sign can change.
     """
-    balanced = -min(1.0, 1 / (2 * layout.weight**2 * layout.feature_norm**2))
-    return (-1.0,) if layout.dim == 1 or balanced == -1.0 else (balanced, -1.0)
+    apart = math.copysign(1.0, layout.worst_cosine)
+    if layout.dim == 1 or layout.worst_cosine == apart:
+        return (apart,)
+    return (layout.worst_cosine, apart)
 
 
 def turned_pair(layout: Layout, frame: Floats, cosine: float) -> Floats:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from croupier.analyzer import running_sums
+from croupier.contribution import checked_constant
 from croupier.model import Model, ReleasedSums
 from croupier.plan import Plan
 from croupier.protocols.base import RunningSum
@@ -20,11 +22,15 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """Cumulative pseudo-regret ``(trials, points)`` after the rounds ``(points,)``."""
+    """Cumulative pseudo-regret ``(trials, points)`` after the rounds ``(points,)``.
+
+    ``publications (trials,)``: models that followed the first one.
+    """
 
     rounds: NDArray[np.int64]
     regret: Floats
     repairs: int
+    publications: NDArray[np.int64]
 
 
 def checkpoints(horizon: int, points: int) -> NDArray[np.int64]:
@@ -66,8 +72,10 @@ class Run:
         self._world = world
         self._trials = trials
         self._noise = noise
+        self._collector = plan.mechanism.collector(noise)
         self._running: RunningSum = plan.mechanism.running_sum(noise)
-        self._model = self._first_model()
+        self._first = self._model = self._first_model()
+        self._publications = np.zeros(trials, dtype=np.int64)
         self._regret = np.zeros(trials)
         self._repairs = 0
 
@@ -81,7 +89,7 @@ class Run:
             paid = np.cumsum(steps, axis=1)[:, rounds[inside] - span.start - 1]
             curves[:, inside] = self._regret[:, None] + paid
             self._regret += steps.sum(axis=1)
-        return Curves(rounds, curves, self._repairs)
+        return Curves(rounds, curves, self._repairs, self._publications)
 
     def _play(self, span: Span) -> Floats:
         """One batch; the regret of its rounds ``(trials, rounds)``."""
@@ -100,8 +108,9 @@ class Run:
 
     def _rounds(self, users: Users) -> tuple[Floats, Floats]:
         """Choose, reward, contribute: contributions ``(trials, rounds, size)`` and regret."""
+        checked_constant(self._plan.layout, users.features)
         rounds = users.uniforms.shape[1]
-        chosen = self._plan.policy.sample(self._model, users.features, rounds, self._noise)
+        chosen = self._chosen(users.features, rounds)
         arm = chosen[..., None]
         mean = np.take_along_axis(users.means, arm, axis=-1)[..., 0]
         played = np.take_along_axis(users.features, arm[..., None], axis=-2)[..., 0, :]
@@ -110,15 +119,42 @@ class Run:
         features = np.broadcast_to(played, (*rewards.shape, played.shape[-1]))
         return self._plan.layout.encode(features, rewards), regret
 
+    def _chosen(self, features: Floats, rounds: int) -> NDArray[np.intp]:
+        """Arms by the published models; trials that have none yet still play the first one."""
+        sample, waiting = self._plan.policy.sample, self._publications == 0
+        chosen = sample(self._model, features, rounds, self._noise)
+        if waiting.all() or not waiting.any():
+            return chosen
+        # Policies play uniformly before anything is learnt, and a model says so for all trials.
+        first = sample(self._first, features, rounds, self._noise)
+        return np.where(waiting[:, None], first, chosen)
+
     def _learn(self, span: Span, contributions: Floats) -> None:
-        released = self._plan.release(span.index).sample_sum(contributions, self._noise)
+        released = self._collector.add(span.index, contributions)
         total, variance = self._running.add(span.index, released)
         # The axis of length 1 stands for the rounds of a batch, which all see one model.
         sums = running_sums(self._plan, total[:, None], variance, span.index + 1, span.stop)
-        self._model = self._plan.policy.model(sums)
-        self._repairs += self._model.repairs
+        fresh = self._plan.policy.model(sums)
+        self._repairs += fresh.repairs
+        due = self._plan.publication.due(self._model, fresh)
+        self._model = replaced(self._model, fresh, due)
+        self._publications += due[:, 0]
 
     def _first_model(self) -> Model:
         dim = self._plan.layout.dim
         vector, matrix = np.zeros((self._trials, 1, dim)), np.zeros((self._trials, 1, dim, dim))
         return self._plan.policy.model(ReleasedSums(vector, matrix, 0, 0, 0.0))
+
+
+def replaced(published: Model, fresh: Model, due: NDArray[np.bool_]) -> Model:
+    """The fresh models of trials that are ``due (trials, 1)``, the published ones of the others."""
+    if due.all():
+        return fresh
+    if not due.any():
+        return published
+    rows = due[..., None]
+    # Trials with models of different ages have different radii; the axes are rounds and arms.
+    scale: Any = np.where(rows, fresh.scale, published.scale)
+    theta = np.where(rows, fresh.theta, published.theta)
+    matrix = np.where(rows[..., None], fresh.matrix, published.matrix)
+    return replace(fresh, theta=theta, matrix=matrix, scale=scale)

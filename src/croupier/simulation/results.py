@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 COLUMNS = ("algorithm", "plan", "epsilon", "seed", "trial", "round", "regret")
-_CLOSED = re.compile(r"# complete rows=(\d+) repairs=(\d+) seconds=(\S+)\n")
+_CLOSED = re.compile(
+    r"# complete rows=(\d+) repairs=(\d+) publications=(\d+(?: \d+)*) seconds=(\S+)\n"
+)
 
 
 @dataclass(frozen=True)
@@ -100,9 +102,10 @@ def _rows(part: Part, played: Played) -> str:
         for round_index, value in zip(curves.rounds.tolist(), regret, strict=True):
             row = (part.algorithm, part.plan, part.epsilon, part.seed, trial, round_index)
             writer.writerow((*row, repr(value)))
+    publications = " ".join(map(str, curves.publications.tolist()))
     text.write(
         f"# complete rows={curves.regret.size} repairs={curves.repairs} "
-        f"seconds={played.seconds:.3f}\n"
+        f"publications={publications} seconds={played.seconds:.3f}\n"
     )
     return text.getvalue()
 
@@ -118,8 +121,15 @@ def read_part(path: Path, trials: int) -> Played:
     except ValueError as error:
         raise ResultsError(f"{path} is damaged: {error}; delete it to compute it again") from error
     rounds, regret = values.reshape(trials, -1, 2).transpose(2, 0, 1)
-    curves = Curves(rounds[0].astype(np.int64), np.ascontiguousarray(regret), int(closed[2]))
-    return Played(curves, float(closed[3]))
+    publications = np.array(closed[3].split(), dtype=np.int64)
+    if publications.size != trials:
+        raise ResultsError(
+            f"{path} counts publications of {publications.size} trials, not {trials}"
+        )
+    curves = Curves(
+        rounds[0].astype(np.int64), np.ascontiguousarray(regret), int(closed[2]), publications
+    )
+    return Played(curves, float(closed[4]))
 
 
 def _difference(path: Path, manifest: dict[str, Any]) -> str:

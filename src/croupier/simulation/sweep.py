@@ -54,12 +54,16 @@ class Job:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """Regret ``(trials, points)`` of one job after ``rounds (points,)``."""
+    """Regret ``(trials, points)`` of one job after ``rounds (points,)``.
+
+    ``publications (trials,)``: models that followed the first one.
+    """
 
     job: Job
     rounds: NDArray[np.int64]
     regret: Floats
     repairs: int
+    publications: NDArray[np.int64]
     seconds: float
 
     @property
@@ -94,6 +98,7 @@ class Outcome:
             "unreleased_rounds": plan.schedule.unreleased,
             "curve": {"round": self.rounds.tolist(), "mean": mean, "standard_error": errors},
             "repairs": self.repairs,
+            "publications": float(self.publications.mean()),
             "seconds": self.seconds,
         }
 
@@ -221,8 +226,9 @@ def _outcome(job: Job, position: int, played: dict[tuple[int, int], Played]) -> 
     parts = [played[key] for key in sorted(played) if key[0] == position]
     regret = np.concatenate([part.curves.regret for part in parts])
     repairs = sum(part.curves.repairs for part in parts)
+    publications = np.concatenate([part.curves.publications for part in parts])
     seconds = sum(part.seconds for part in parts)
-    return Outcome(job, parts[0].curves.rounds, regret, repairs, seconds)
+    return Outcome(job, parts[0].curves.rounds, regret, repairs, publications, seconds)
 
 
 def _manifest(jobs: Sequence[Job], trials: int, seed: int, points: int) -> dict[str, Any]:

@@ -18,18 +18,18 @@ LEAST_TRIALS = 458
 
 def _unbiased(subject: Subject) -> Floats:
     # Noise that is stated but happens not to show must not make an estimate look exact.
-    spread = np.maximum(subject.real.std(axis=1), subject.release.privacy_noise_std)
+    spread = np.maximum(subject.real.std(axis=1), subject.privacy_noise_std)
     error = subject.real.mean(axis=1) - subject.truth
     return _two_sided(error, spread / math.sqrt(subject.trials), subject.tolerance)
 
 
 def _noise_is_at_most_stated(subject: Subject) -> Floats:
-    most = (subject.release.noise_std + subject.tolerance) ** 2
+    most = (subject.noise_std + subject.tolerance) ** 2
     return _one_sided(subject.real.var(axis=1) - most, _variance_spread(subject.real))
 
 
 def _noise_is_at_least_private(subject: Subject) -> Floats:
-    least = max(0.0, subject.release.privacy_noise_std - subject.tolerance) ** 2
+    least = np.maximum(0.0, subject.privacy_noise_std - subject.tolerance) ** 2
     return _one_sided(least - subject.real.var(axis=1), _variance_spread(subject.real))
 
 

@@ -13,7 +13,8 @@ from croupier.coins import SystemCoins
 from croupier.errors import GuaranteeError
 from croupier.privacy.budget import Budget
 from croupier.privacy.guarantee import Guarantee, unproved
-from croupier.protocols.base import Protocol, ShuffleRelease, Terms
+from croupier.protocols.base import Protocol, Terms
+from croupier.protocols.collecting import Devices
 from croupier.shuffler import Messages, shuffle
 from croupier.testing.report import Complaints
 from croupier.testing.subject import SAME, Subject
@@ -71,9 +72,9 @@ def _sends_rows(subject: Subject) -> Complaints:
 
 
 def _runs_on_system_coins(subject: Subject) -> Complaints:
-    sums = ShuffleRelease.run(subject.release, subject.datasets[0], SystemCoins())
-    if sums.shape != (subject.layout.size,) or not np.all(np.isfinite(sums)):
-        yield f"analyze must give {subject.layout.size} finite numbers, got {sums}"
+    sums = Devices(subject.protocol, SystemCoins()).add(0, subject.datasets[0])
+    if sums.shape != (_released(subject),) or not np.all(np.isfinite(sums)):
+        yield f"analyze must give {_released(subject)} finite numbers, got {sums}"
 
 
 def _draws_from_coins(subject: Subject) -> Complaints:
@@ -96,12 +97,17 @@ def _ignores_order(subject: Subject) -> Complaints:
 
 
 def _keeps_leading_axes(subject: Subject) -> Complaints:
-    batch, size = subject.datasets[0], subject.layout.size
+    batch = subject.datasets[0]
     for axes in ((), (3,), (2, 3)):
         data = np.broadcast_to(batch, (*axes, *batch.shape))
-        sums = subject.release.sample_sum(data, subject.rng(8))
-        if np.shape(sums) != (*axes, size):
+        sums = subject.protocol.collector(subject.rng(8)).add(0, data)
+        if np.shape(sums) != (*axes, _released(subject)):
             yield f"sample_sum of {data.shape} has shape {np.shape(sums)}"
+
+
+def _released(subject: Subject) -> int:
+    """Numbers that are released with the first batch."""
+    return len(subject.protocol.covers(0)) * subject.layout.size
 
 
 def _states_guarantees(subject: Subject) -> Complaints:

@@ -11,6 +11,7 @@ import numpy as np
 from croupier.coins import SeededCoins
 from croupier.contribution import Layout
 from croupier.protocols.base import Protocol, ShuffleRelease
+from croupier.protocols.collecting import Devices
 from croupier.shuffler import Messages, gather
 from croupier.testing.report import Floats
 
@@ -19,6 +20,9 @@ SAME = 1e-9
 
 PREFIX = 3
 """Batches that are added up."""
+
+LONGEST = 1000
+"""Batches after which a channel must have been closed."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +44,22 @@ class Subject:
         return self.protocol.release(0)
 
     @cached_property
+    def batches(self) -> int:
+        """Batches after which all that the first one sends has been released."""
+        waiting = set(self.release.randomize(np.zeros(self.layout.size), self.coins(9)))
+        for index in range(LONGEST):
+            closing = self.protocol.closing(index)
+            waiting -= waiting if closing is None else closing
+            if not waiting:
+                return index + 1
+        raise ValueError(f"channels {sorted(waiting)} are still open after {LONGEST} batches")
+
+    @cached_property
     def tolerance(self) -> float:
-        """What rounding may change in a batch sum."""
+        """What rounding may change in a released sum."""
         largest = np.abs([self.layout.low, self.layout.high]).max()
-        return SAME * self.release.users * float(largest)
+        users = sum(self.protocol.release(index).users for index in range(self.batches))
+        return SAME * users * float(largest)
 
     @cached_property
     def datasets(self) -> Floats:
@@ -52,44 +68,77 @@ class Subject:
         return np.array([self.random_users(users, 0), _extreme_users(self.layout, users)])
 
     @cached_property
+    def stories(self) -> list[list[Floats]]:
+        """The data sets, each followed by further batches ``(users, size)`` of the same kind."""
+        sizes = [self.protocol.release(index).users for index in range(1, self.batches)]
+        later = [self.random_users(users, 10 + index) for index, users in enumerate(sizes)]
+        ends = [_extreme_users(self.layout, users) for users in sizes]
+        return [[self.datasets[0], *later], [self.datasets[1], *ends]]
+
+    @cached_property
     def truth(self) -> Floats:
-        """Exact batch sums ``(2, size)``."""
-        return np.asarray(self.datasets.sum(axis=1))
+        """Exact sums ``(2, sums)`` of what is released."""
+        exact = [[batch.sum(axis=0) for batch in story] for story in self.stories]
+        covered = [node for index in range(self.batches) for node in self.protocol.covers(index)]
+        rows = [[sum(sums[index] for index in node) for node in covered] for sums in exact]
+        return np.array(rows).reshape(len(rows), -1)
 
     @cached_property
     def real(self) -> Floats:
-        """Batch sums ``(2, trials, size)`` by randomize, shuffle and analyze."""
+        """Released sums ``(2, trials, sums)`` by randomize, shuffle and analyze."""
         coins = self.coins(1)
-        runs = [
-            [ShuffleRelease.run(self.release, data, coins) for _ in range(self.trials)]
-            for data in self.datasets
-        ]
+        runs = [[self._run(story, coins) for _ in range(self.trials)] for story in self.stories]
         return np.array(runs)
+
+    def _run(self, story: list[Floats], coins: SeededCoins) -> Floats:
+        devices = Devices(self.protocol, coins)
+        return np.concatenate([devices.add(index, batch) for index, batch in enumerate(story)])
 
     @cached_property
     def quick(self) -> Floats:
-        """Batch sums ``(2, trials, size)`` by ``sample_sum``."""
-        return np.array([self.sampled(0, data, self.rng(2 + i)) for i, data in self.numbered])
+        """Released sums ``(2, trials, sums)`` by the shortcuts of a simulation."""
+        return np.array([self._sampled(story, self.rng(2 + i)) for i, story in self.numbered])
+
+    def _sampled(self, story: list[Floats], rng: np.random.Generator) -> Floats:
+        collector = self.protocol.collector(rng)
+        drawn = [collector.add(index, self.many(batch)) for index, batch in enumerate(story)]
+        return np.concatenate(drawn, axis=-1)
+
+    @cached_property
+    def noise_std(self) -> Floats:
+        """The noise that is stated for each released sum ``(sums,)``."""
+        return self._stated([self.protocol.release(i).noise_std for i in range(self.batches)])
+
+    @cached_property
+    def privacy_noise_std(self) -> Floats:
+        """The noise for privacy that is stated for each released sum ``(sums,)``."""
+        return self._stated(
+            [self.protocol.release(index).privacy_noise_std for index in range(self.batches)]
+        )
+
+    def _stated(self, noise: list[float]) -> Floats:
+        sums = [len(self.protocol.covers(index)) for index in range(self.batches)]
+        return np.repeat(noise, np.multiply(sums, self.layout.size))
 
     @cached_property
     def prefix(self) -> tuple[Floats, float]:
         """Errors ``(trials, size)`` of a prefix estimate, and the variance it claims."""
-        running, rng, truth = self.protocol.running_sum(), self.rng(4), np.zeros(self.layout.size)
+        running, truth = self.protocol.running_sum(), np.zeros(self.layout.size)
+        collector = self.protocol.collector(self.rng(4))
         for index in range(PREFIX):
             data = self.random_users(self.protocol.release(index).users, index)
             truth = truth + data.sum(axis=0)
-            total, variance = running.add(index, self.sampled(index, data, rng))
+            total, variance = running.add(index, collector.add(index, self.many(data)))
         return total - truth, variance
 
     @property
-    def numbered(self) -> list[tuple[int, Floats]]:
-        """Data sets with their numbers."""
-        return list(enumerate(self.datasets))
+    def numbered(self) -> list[tuple[int, list[Floats]]]:
+        """Stories with their numbers."""
+        return list(enumerate(self.stories))
 
-    def sampled(self, index: int, data: Floats, rng: np.random.Generator) -> Floats:
-        """Many draws ``(trials, size)`` of ``sample_sum`` for one batch ``(users, size)``."""
-        many = np.broadcast_to(data, (self.trials, *data.shape))
-        return self.protocol.release(index).sample_sum(many, rng)
+    def many(self, data: Floats) -> Floats:
+        """One batch ``(users, size)`` in as many trials ``(trials, users, size)``."""
+        return np.broadcast_to(data, (self.trials, *data.shape))
 
     def random_users(self, users: int, stream: int) -> Floats:
         """Contributions ``(users, size)`` of features in the ball and rewards in [0, 1]."""

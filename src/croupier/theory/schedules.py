@@ -213,12 +213,15 @@ class DoublingBatches(Listed):
         return self.batch_size << index
 
 
-def growing_first(dim: int, noise_std: float, horizon: int | None) -> int:
-    """The first batch of a growing schedule for ``noise_std`` per batch (MATH 6.5, w = 1).
+def growing_first(
+    dim: int, noise_std: float, horizon: int | None, matrix_noise: float = 1.0
+) -> int:
+    """The first batch of a growing schedule for ``noise_std`` per batch (MATH 6.5).
 
     Large enough that the first model is worth something, at most a tenth of the horizon.
+    ``matrix_noise`` is 1/w, the noise of the gram matrix for noise 1 per coordinate.
     """
-    spread = 1.5 * noise_std**2
+    spread = (1 + matrix_noise**2 / 2) * noise_std**2
     wanted = max(20, math.ceil(dim**2 / 2 * (1 + math.sqrt(1 + 16 * spread / dim))))
     return wanted if horizon is None else max(1, min(wanted, horizon // 10))
 

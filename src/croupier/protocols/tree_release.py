@@ -1,0 +1,110 @@
+"""What the users of one batch send to the nodes of a tree, and the sums of these nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from croupier.coins import Coins
+from croupier.protocols.base import Floats, ShuffleRelease
+from croupier.protocols.vector_sum import VectorSumRelease
+from croupier.shuffler import Messages
+
+LISTS = ("node_users", "grids", "noise_bits")
+
+
+@dataclass(frozen=True)
+class ConcurrentTreeRelease(ShuffleRelease):
+    """What the users of one batch send: one ``vector-sum`` report for each node they are in.
+
+    ``node_users``, ``grids`` and ``noise_bits`` have one number a level, of the node that the
+    batch is in. Messages of level l are in the channels ``l/label``.
+    """
+
+    node_users: tuple[int, ...]
+    grids: tuple[float, ...]
+    noise_bits: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        """Lists of a document are as good as tuples; every level has all its numbers."""
+        for name in LISTS:
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        sizes = {len(getattr(self, name)) for name in LISTS}
+        if len(sizes) != 1 or not self.nodes:
+            raise ValueError(f"node_users, grids and noise_bits must be as many, got {sizes!r}")
+
+    @cached_property
+    def nodes(self) -> tuple[VectorSumRelease, ...]:
+        """The node of each level as a release of its own."""
+        rows = zip(self.node_users, self.grids, self.noise_bits, strict=False)
+        return tuple(VectorSumRelease(self.layout, *row, 0.5) for row in rows)
+
+    @property
+    def report_bits(self) -> int:
+        """Bits of all levels."""
+        return sum(node.report_bits for node in self.nodes)
+
+    @property
+    def privacy_noise_std(self) -> float:
+        """Of one coordinate of a node's sum, the least of all levels."""
+        return min(node.privacy_noise_std for node in self.nodes)
+
+    @property
+    def noise_std(self) -> float:
+        """Of one coordinate of a node's sum, the most of all levels; they differ by rounding."""
+        return max(node.noise_std for node in self.nodes)
+
+    def of_levels(self, levels: int) -> ConcurrentTreeRelease:
+        """The same without the levels above."""
+        return replace(self, **{name: getattr(self, name)[:levels] for name in LISTS})
+
+    def randomize(self, contribution: Floats, coins: Coins) -> Messages:
+        """A report a level, each with its own coins and its own rounding (MATH 4)."""
+        return {
+            channel(level, label): rows
+            for level, node in enumerate(self.nodes)
+            for label, rows in node.randomize(contribution, coins).items()
+        }
+
+    def analyze(self, messages: Messages) -> Floats:
+        """Sums ``(k * size,)`` of the k levels that messages are there of, in order of level.
+
+        A sum is of as many users as there are reports, a complete node or a part of one.
+        """
+        first = self.layout.labels[0]
+        there = [level for level in range(len(self.nodes)) if channel(level, first) in messages]
+        return np.concatenate([self._sum(level, messages) for level in there])
+
+    def _sum(self, level: int, messages: Messages) -> Floats:
+        node = self.nodes[level]
+        own = {label: messages[channel(level, label)] for label in self.layout.labels}
+        per_report = int(node.signal_bits[0]) + node.noise_bits
+        return node.settle(node.tally(own), len(own[self.layout.labels[0]]) // per_report)
+
+    def sample_sum(self, contributions: Floats, rng: np.random.Generator) -> Floats:
+        """What the batch adds to the node of each level, ``(..., levels * size)``."""
+        parts = (replace(node, users=self.users) for node in self.nodes)
+        drawn = [part.sample_sum(contributions, rng) for part in parts]
+        return np.concatenate(drawn, axis=-1)
+
+
+def channel(level: int, label: str) -> str:
+    """Where a level's bits of a label are sent."""
+    return f"{level}/{label}"
+
+
+def node_view(
+    node: VectorSumRelease, reports: int, row: Floats, trials: int, rng: np.random.Generator
+) -> Floats:
+    """Sums ``(trials, size)`` of a node in which ``reports`` are of ``row``, all others of none."""
+    shape, others = (trials, node.layout.size), node.users - reports
+    counts = node.sample_noise(shape, rng)
+    floor, left = node.steps(np.zeros(node.layout.size))
+    counts = counts + others * floor + rng.binomial(others, left, shape)
+    floor, left = node.steps(row)
+    # One draw a report, whatever the data: an audit compares runs with the same randomness.
+    for _ in range(reports):
+        counts = counts + floor + (rng.random(shape) < left)
+    return node.debias(counts)

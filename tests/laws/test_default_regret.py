@@ -1,0 +1,119 @@
+"""What the defaults cost, and how near they are to the central model (MATH 6.5).
+
+Mean pseudo-regret of 50 instances for each of three seeds, with the certified noise of every
+batch. The bounds are those of MATH 6.5's held-out results with a margin of two to three standard
+errors; the seeds were fixed before the first run.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from croupier.plan import Plan
+from croupier.simulation.problems import Contextual, Problem, Sphere
+from croupier.simulation.sweep import simulate
+
+pytestmark = pytest.mark.slow
+
+SEEDS = (101, 202, 303)
+INSTANCES = 50
+
+
+@dataclass(frozen=True)
+class Setting:
+    """S1: common arms; S2: fresh arms in every round; S3: the same for ten times as long."""
+
+    kind: str
+    dim: int
+    epsilon: float
+
+    @property
+    def problem(self) -> Problem:
+        return Sphere(self.dim, 100) if self.kind == "S1" else Contextual(self.dim, 20)
+
+    def plan(self, protocol: str = "vector-sum", **more: Any) -> Plan:
+        asked: dict[str, Any] = {
+            "dim": self.dim,
+            "horizon": 200_000 if self.kind == "S3" else 20_000,
+            "epsilon": self.epsilon,
+            "delta": 1e-6 if self.kind == "S3" else 0.1,
+            **more,
+        }
+        return Plan.calibrate(protocol, **asked)
+
+    def centred(self) -> Plan:
+        return self.plan(centred=True, constant_feature=(self.dim - 1, math.sqrt(0.5)))
+
+
+DEFAULT = {
+    Setting("S1", 5, 0.2): 600,
+    Setting("S1", 5, 1.0): 370,
+    Setting("S1", 5, 10.0): 165,
+    Setting("S1", 10, 1.0): 680,
+    Setting("S1", 15, 1.0): 845,
+    Setting("S2", 5, 0.2): 260,
+    Setting("S2", 5, 1.0): 145,
+    Setting("S2", 5, 10.0): 65,
+    Setting("S2", 10, 1.0): 320,
+    Setting("S2", 15, 1.0): 480,
+    Setting("S3", 5, 1.0): 505,
+    Setting("S3", 10, 1.0): 1065,
+}
+CENTRED = {
+    Setting("S1", 5, 0.2): 425,
+    Setting("S1", 5, 1.0): 280,
+    Setting("S1", 5, 10.0): 145,
+    Setting("S3", 5, 1.0): 320,
+    Setting("S3", 10, 1.0): 690,
+}
+EVERY_SEED = pytest.mark.parametrize("seed", SEEDS)
+
+
+@cache
+def regret(plan: Plan, problem: Problem, seed: int) -> float:
+    outcome = simulate(plan, problem, trials=INSTANCES, seed=seed, workers=2)
+    return float(outcome.mean[-1])
+
+
+@EVERY_SEED
+@pytest.mark.parametrize("setting", DEFAULT, ids=str)
+def test_the_defaults_stay_within_their_bound(setting: Setting, seed: int) -> None:
+    made = setting.plan()
+    assert (made.calibration, made.schedule.name) == ("certified", "growing")
+    assert made.policy.name == "sampling"
+    assert made.met
+    assert regret(made, setting.problem, seed) <= DEFAULT[setting]
+
+
+@EVERY_SEED
+@pytest.mark.parametrize("setting", CENTRED, ids=str)
+def test_centred_contributions_stay_within_their_bound(setting: Setting, seed: int) -> None:
+    made = setting.centred()
+    assert made.met
+    assert regret(made, setting.problem, seed) <= CENTRED[setting]
+
+
+@pytest.mark.parametrize("setting", DEFAULT, ids=str)
+def test_the_defaults_are_near_the_central_model(setting: Setting) -> None:
+    """Within 1.3 times the Toeplitz mechanism at B = 20 with the same policy and users."""
+    central = setting.plan("central", batches="fixed", batch_size=20)
+    assert central.policy.name == "sampling"
+    ours = np.mean([regret(setting.plan(), setting.problem, seed) for seed in SEEDS])
+    theirs = np.mean([regret(central, setting.problem, seed) for seed in SEEDS])
+    assert ours <= 1.3 * theirs
+
+
+def test_few_runs_get_stuck() -> None:
+    """At most 6 % of 200 instances pay more than 0.02 a round in the last quarter (S1)."""
+    setting = Setting("S1", 5, 1.0)
+    outcome = simulate(setting.plan(), setting.problem, trials=200, seed=SEEDS[0], workers=2)
+    start = int(np.searchsorted(outcome.rounds, 15_000))
+    assert outcome.rounds[start] == 15_000
+    late = (outcome.regret[:, -1] - outcome.regret[:, start]) / 5000
+    assert (late > 0.02).mean() <= 0.06
