@@ -218,7 +218,7 @@ def test_figure_warns_of_refused_algorithms_and_still_draws(
     options = ["--horizon", "400", "--trials", "2", "--workers", "1", "--out", str(tmp_path)]
     assert main(["figure", "fig1", "--calibration", "theorem", *options]) == 0
     captured = capsys.readouterr()
-    assert "outside its theorem and drawn dashed" in captured.err
+    assert "outside its theorem and marked as such" in captured.err
     assert "outside the theorem" in captured.out
     assert (tmp_path / "fig1.svg").exists()
 

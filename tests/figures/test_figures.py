@@ -1,77 +1,109 @@
 from __future__ import annotations
 
-import csv
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
-from matplotlib.image import imread
 
-from croupier.errors import UnknownNameError
 from croupier.figures import paper
-from croupier.figures.draw import LOOKS, draw, legend_label, privacy_label
-from croupier.simulation.compare import AMPLIFIED, CENTRAL, LINUCB, LOCAL, VECTOR, enter
-from croupier.simulation.sweep import sweep
+from croupier.figures.data import Curves, Figure, Points, Series
+from croupier.figures.looks import LOOKS, legend_label, looks, privacy_label, series_label
+from croupier.simulation.compare import (
+    AMPLIFIED,
+    BATCHED_CENTRAL,
+    CENTRAL,
+    LINUCB,
+    LOCAL,
+    VECTOR,
+    Arena,
+    enter,
+)
 
+ALGORITHM_1 = replace(paper.PAPER, policy="ucb", batches="fixed")
 SMALL = replace(paper.PAPER, horizon=400, arms=10)
 
 
+def curves(figure: Figure) -> list[Curves]:
+    found = [panel for panel in figure.panels if isinstance(panel, Curves)]
+    assert len(found) == len(figure.panels)
+    return found
+
+
 def test_figure_1_has_the_papers_panels_and_setting() -> None:
-    figure = paper.fig1(paper.PAPER)
-    assert [panel.curves[1].epsilon for panel in figure.panels] == [0.2, 1.0, 10.0]
-    assert all(len(panel.curves) == 5 for panel in figure.panels)
-    plan = figure.panels[0].curves[2].plan
-    assert (plan.layout.dim, plan.schedule.rounds, plan.schedule.first) == (5, 20000, 20)
+    panels = curves(paper.fig1(ALGORITHM_1))
+    assert [panel.jobs[1].epsilon for panel in panels] == [0.2, 1.0, 10.0]
+    assert all(len(panel.jobs) == 5 and not panel.log for panel in panels)
+    plan = panels[0].jobs[2].plan
+    assert (plan.layout.dim, plan.schedule.rounds, plan.schedule.sizes()) == (5, 20000, (20,))
+    assert plan.policy.name == "ucb"
     assert plan.budget is not None
     assert plan.budget.delta == 0.1
 
 
+@pytest.mark.parametrize("calibration", ["theorem", "released"])
+def test_the_papers_constants_play_the_papers_algorithm(calibration: str) -> None:
+    (panel, *_) = curves(paper.fig1(replace(paper.PAPER, calibration=calibration)))
+    assert {job.plan.policy.name for job in panel.jobs} == {"ucb"}
+    assert {job.plan.schedule.name for job in panel.jobs} == {"fixed"}
+    assert panel.jobs[2].label == "LinUCB-SDP-Vec"
+
+
+def test_by_default_the_shuffle_model_samples_in_growing_batches_and_the_central_one_too() -> None:
+    (panel, *_) = curves(paper.fig1(paper.PAPER))
+    by_label = {job.label: job.plan for job in panel.jobs}
+    assert {plan.policy.name for plan in by_label.values()} == {"sampling"}
+    shuffled, central = by_label["shuffle (vector-sum)"], by_label["central, batched"]
+    assert shuffled.schedule.name == "growing"
+    assert central.schedule == shuffled.schedule
+    assert panel.log
+
+
 def test_figure_2_has_dimensions_10_and_15() -> None:
     panels = paper.fig2(paper.PAPER).panels
-    assert [panel.curves[0].plan.layout.dim for panel in panels] == [10, 15]
+    assert [panel.jobs[0].plan.layout.dim for panel in panels] == [10, 15]
 
 
 def test_the_non_private_line_is_computed_once_for_three_panels() -> None:
-    assert len(paper.fig1(paper.PAPER).jobs) == 13
+    assert len(paper.fig1(ALGORITHM_1).jobs) == 13
 
 
-def test_batch_sizes_are_swept_for_both_shuffle_protocols() -> None:
-    points = paper.batch_size(paper.PAPER).panels[0].points
-    assert {job.plan.protocol for job in points} == {"vector-sum", "amplified-gaussian"}
-    assert {20, 380} <= {job.plan.schedule.first for job in points}
+def test_batch_sizes_are_swept_for_both_shuffle_protocols_and_stay_fixed() -> None:
+    (panel,) = paper.batch_size(paper.PAPER).panels
+    assert isinstance(panel, Points)
+    jobs = [job for line in panel.series for job in line.jobs]
+    assert {job.plan.protocol for job in jobs} == {"vector-sum", "amplified-gaussian"}
+    assert {job.plan.schedule.name for job in jobs} == {"fixed"}
+    for line in panel.series:
+        assert line.at == tuple(job.plan.schedule.first for job in line.jobs)
+        assert {20, 380} <= set(line.at)
 
 
 def test_returning_users_come_as_often_as_the_panel_says() -> None:
     for panel, times in zip(paper.returning(SMALL).panels, paper.PARTICIPATIONS, strict=True):
-        assert {job.plan.terms.max_participations for job in panel.curves} == {times}
-
-
-@pytest.mark.parametrize("name", sorted(paper.FIGURES))
-def test_every_figure_is_drawn_with_its_numbers(name: str, tmp_path: Path) -> None:
-    figure = paper.find(name)(SMALL)
-    outcomes = dict(zip(figure.jobs, sweep(figure.jobs, trials=2, points=10), strict=True))
-    png, svg, table = draw(figure, outcomes, tmp_path)
-    assert imread(png).std() > 0.05  # something was drawn
-    assert "<svg" in svg.read_text()
-    rows = list(csv.DictReader(table.read_text().splitlines()))
-    lines = sum(len(panel.curves) + len(panel.points) for panel in figure.panels)
-    assert len(rows) == 10 * lines
-    job = figure.panels[0].curves[0]
-    assert float(rows[9]["mean"]) == outcomes[job].mean[-1]
-
-
-def test_unknown_figures_are_refused_by_name() -> None:
-    with pytest.raises(UnknownNameError, match="fig9"):
-        paper.find("fig9")
+        assert {job.plan.terms.max_participations for job in panel.jobs} == {times}
+        assert {job.plan.schedule.name for job in panel.jobs} == {"fixed"}
 
 
 def test_the_legend_shows_nominal_and_proved_epsilon() -> None:
     arena = replace(paper.PAPER, calibration="released")
-    assert privacy_label(enter(LINUCB, arena)) == "not private"
+    assert privacy_label(enter(LINUCB, arena)) == "no noise"
     assert privacy_label(enter(LOCAL, arena)) == "ε 1, proved 1.56"
     assert privacy_label(enter(AMPLIFIED, arena)) == "ε 1, proved 11.3"
     assert privacy_label(enter(VECTOR, replace(arena, epsilon=10.0))) == "ε 10, no guarantee"
+
+
+def line(*arenas: Arena) -> Series:
+    return Series("some", tuple(enter(LOCAL, arena) for arena in arenas), (1.0, 2.0))
+
+
+def test_a_line_of_one_nominal_epsilon_shows_the_range_that_is_proved() -> None:
+    other = replace(paper.PAPER, calibration="released")
+    assert series_label(line(other, paper.PAPER)) == "some: ε 1, proved 1 to 1.56"
+    assert series_label(line(paper.PAPER, paper.PAPER)) == "some: ε 1, proved 1"
+
+
+def test_a_line_along_epsilon_names_none() -> None:
+    assert series_label(line(paper.PAPER, replace(paper.PAPER, epsilon=2.0))) == "some"
 
 
 def test_certified_algorithms_are_proved_at_the_epsilon_they_were_asked_for() -> None:
@@ -101,3 +133,11 @@ def test_lines_differ_in_lightness_and_marker() -> None:
     values = sorted(lightness(look.colour) for look in LOOKS.values())
     assert min(b - a for a, b in pairwise(values)) > 20
     assert len({look.marker for look in LOOKS.values()}) == len(LOOKS)
+
+
+def test_twins_share_a_colour_and_differ_in_marker() -> None:
+    sequential, batched, shuffled = looks(
+        enter(entry, SMALL) for entry in (CENTRAL, BATCHED_CENTRAL, VECTOR)
+    )
+    assert sequential.colour == batched.colour != shuffled.colour
+    assert len({look.marker for look in (sequential, batched, shuffled)}) == 3

@@ -33,7 +33,9 @@ def checked(made: Plan, release: object) -> DeviceCheck:
     return found
 
 
-@pytest.mark.parametrize("protocol", ["vector-sum", "amplified-gaussian", "noiseless"])
+@pytest.mark.parametrize(
+    "protocol", ["vector-sum", "amplified-gaussian", "noiseless", "concurrent-tree"]
+)
 def test_honest_devices_follow_the_law(protocol: str) -> None:
     made = plan(protocol)
     found = check_devices(made.mechanism, contribution(made.layout), SECONDS, seed=0)

@@ -142,6 +142,21 @@ def test_a_document_has_null_where_one_trial_has_no_standard_error() -> None:
     assert document["curve"]["round"][-1] == document["horizon"] == 120
 
 
+def test_publications_are_counted_and_kept_on_disk(tmp_path: Path) -> None:
+    plan = Plan.calibrate(
+        "linucb", dim=3, batch_size=5, horizon=300, calibration="theorem", publication="rare"
+    )
+    made, again = (simulate(plan, Sphere(3, 5), trials=30, out=tmp_path / "rare") for _ in range(2))
+    assert made.publications.shape == (30,)
+    assert len(set(made.publications.tolist())) > 1
+    assert again.publications.tolist() == made.publications.tolist()
+    assert again.document()["publications"] == made.publications.mean()
+    part = sorted((tmp_path / "rare").glob("*.csv"))[0]
+    part.write_text(part.read_text().replace("publications=", "publications=7 "))
+    with pytest.raises(ResultsError, match=r"counts publications of \d+ trials, not \d+"):
+        simulate(plan, Sphere(3, 5), trials=30, out=tmp_path / "rare")
+
+
 def test_the_open_batch_is_played_and_reported_as_unreleased() -> None:
     plan = Plan.calibrate("linucb", dim=3, batch_size=50, horizon=120, calibration="released")
     document = simulate(plan, Sphere(3, 5), trials=1).document()

@@ -11,7 +11,7 @@ try:
 except ImportError:  # pragma: no cover - depends on what is installed
     sys.exit("croupier: typer is not installed; install it with: pip install 'croupier[cli]'")
 
-from croupier.cli import auditing, planning, simulating
+from croupier.cli import auditing, demonstrating, keys, planning, serving, simulating
 from croupier.errors import CroupierError
 
 BAD_INPUT = 2
@@ -32,8 +32,14 @@ for command in (
     simulating.compare,
     simulating.figure,
     planning.protocols,
+    serving.init,
+    serving.serve,
+    serving.status,
+    serving.doctor,
+    demonstrating.demo,
 ):
     app.command()(command)
+app.add_typer(keys.app, name="keys")
 
 
 def _version(wanted: bool) -> None:

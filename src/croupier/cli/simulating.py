@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -12,15 +11,18 @@ import typer
 from rich.table import Table
 
 from croupier.cli import options, screen
-from croupier.figures import paper
-from croupier.figures.draw import draw, privacy_label
-from croupier.figures.paper import Figure, Panel
+from croupier.figures import catalogue
+from croupier.figures.data import Figure
+from croupier.figures.draw import draw, slopes
+from croupier.figures.looks import privacy_label
+from croupier.figures.paper import comparison
 from croupier.plan import Plan
 from croupier.simulation import compare as lineup
 from croupier.simulation import problems, sweep
 from croupier.simulation.sweep import Job, Outcome
 
 Out = Annotated[Path | None, typer.Option(help="Directory for rows; a killed run goes on there.")]
+Pictures = Annotated[Path, typer.Option(help="Directory for pictures and rows.")]
 
 
 def simulate(
@@ -68,16 +70,17 @@ def compare(
     horizon: options.Horizon,
     calibration: options.Calibration = "certified",
     arms: options.Arms = 100,
-    batch_size: options.BatchSize = 20,
+    batches: options.Batches = None,
+    batch_size: options.FirstSize = None,
     problem: options.Problem = "sphere",
-    policy: options.Policy = "ucb",
+    policy: options.Policy = None,
     max_participations: options.Participations = 1,
+    centred: options.Centred = False,
+    constant_feature: options.ConstantFeature = None,
     trials: options.Trials = 10,
     seed: options.Seed = 0,
     workers: options.Workers = None,
-    out: Annotated[Path, typer.Option(help="Directory for the picture and rows.")] = Path(
-        "figures"
-    ),
+    out: Pictures = Path("figures"),
     as_json: options.Json = False,
 ) -> None:
     """Every algorithm of the paper on the same users: a table and a picture.
@@ -87,46 +90,64 @@ def compare(
     arena = lineup.Arena(
         dim=dim,
         horizon=horizon,
-        batch_size=batch_size,
         epsilon=epsilon,
         delta=delta,
         calibration=calibration,
         arms=arms,
         problem=problem,
         policy=policy,
+        batches=batches,
+        batch_size=batch_size,
         max_participations=max_participations,
+        centred=centred,
+        constant_feature=options.constant(constant_feature),
     )
-    jobs = tuple(lineup.line_up(lineup.ALL_ENTRIES, arena))
-    title = f"d = {dim}, {arms} arms, B = {batch_size}, {paper.DELTA} = {delta:g}"
-    heading = f"The paper's algorithms, {calibration} constants"
-    figure = Figure("compare", heading, (Panel(title, jobs),))
-    _make(figure, out, as_json, trials=trials, seed=seed, workers=workers)
+    _make(comparison(arena), out, as_json, trials=trials, seed=seed, workers=workers)
 
 
 def figure(
-    name: Annotated[str, typer.Argument(help="fig1, fig2, batch-size or returning.")],
-    calibration: options.Calibration = "certified",
-    policy: options.Policy = "ucb",
+    name: Annotated[str, typer.Argument(help=f"One of {', '.join(catalogue.FIGURES)}.")],
+    calibration: Annotated[str | None, options.CALIBRATION] = None,
+    batches: options.Batches = None,
+    batch_size: options.FirstSize = None,
+    policy: options.Policy = None,
     problem: Annotated[
-        str | None, typer.Option(help="`released` for the authors' constants, else `sphere`.")
+        str | None, typer.Option(help="The figure's own; `released` for the authors' constants.")
     ] = None,
-    horizon: options.Horizon = 20000,
-    trials: options.Trials = 50,
+    horizon: Annotated[int | None, typer.Option(help="Users in all, or at most.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Privacy loss asked for.")] = None,
+    delta: Annotated[float | None, typer.Option(help="Failure probability asked for.")] = None,
+    dim: Annotated[int | None, typer.Option(help="Dimension of the features.")] = None,
+    arms: Annotated[int | None, typer.Option(help="Arms offered in every round.")] = None,
+    trials: Annotated[
+        int | None, typer.Option(help="Instances to average over; 50, or 20 for horizon.")
+    ] = None,
     seed: options.Seed = 0,
     workers: options.Workers = None,
-    out: Annotated[Path, typer.Option(help="Directory for pictures and rows.")] = Path("figures"),
+    out: Pictures = Path("figures"),
     as_json: options.Json = False,
 ) -> None:
     """Draw a figure of the paper, or one beside it, as PNG, SVG and CSV.
 
-    Example: croupier figure fig1 --calibration certified --out figures/
+    Options that are left out are the figure's own: the paper's setting with certified noise.
+
+    Example: croupier figure fig1 --policy ucb --batches fixed --out figures/
     """
-    chosen = problem or ("released" if calibration == "released" else "sphere")
-    arena = replace(
-        paper.PAPER, calibration=calibration, policy=policy, problem=chosen, horizon=horizon
+    made = catalogue.figure(
+        name,
+        calibration=calibration,
+        batches=batches,
+        batch_size=batch_size,
+        policy=policy,
+        problem=problem,
+        horizon=horizon,
+        epsilon=epsilon,
+        delta=delta,
+        dim=dim,
+        arms=arms,
     )
-    made = paper.find(name)(arena)
-    _make(made, out, as_json, trials=trials, seed=seed, workers=workers)
+    runs = catalogue.find(name).trials if trials is None else trials
+    _make(made, out, as_json, trials=runs, seed=seed, workers=workers)
 
 
 def _make(
@@ -135,7 +156,7 @@ def _make(
     """Run a figure's jobs, draw it and print its table."""
     for job in figure.jobs:
         if job.refused:
-            screen.warn(f"{job.label} is outside its theorem and drawn dashed: {job.refused}")
+            screen.warn(f"{job.label} is outside its theorem and marked as such: {job.refused}")
     with screen.progress_bar(figure.name) as progress:
         outcomes = sweep.sweep(
             figure.jobs,
@@ -150,6 +171,7 @@ def _make(
     document = {"figure": figure.name, "files": files, "panels": _panels(figure, by_job)}
     screen.emit(document, figure_table(figure, by_job), as_json)
     if not as_json:
+        _print_slopes(figure, by_job)
         print(f"Picture: {files[0]}, {files[1]}; numbers: {files[2]}")
 
 
@@ -164,31 +186,35 @@ def _panels(figure: Figure, outcomes: dict[Job, Outcome]) -> list[dict[str, obje
             "title": panel.title,
             "rows": [
                 {**outcomes[job].document(), "batch_size": job.plan.schedule.first}
-                for job in (*panel.curves, *panel.points)
+                for job in panel.jobs
             ],
+            "slopes": {name: slope.document() for name, slope in slopes(panel, outcomes).items()},
         }
         for panel in figure.panels
     ]
 
 
+def _print_slopes(figure: Figure, outcomes: dict[Job, Outcome]) -> None:
+    for panel in figure.panels:
+        for name, slope in slopes(panel, outcomes).items():
+            print(f"Slope: {name} {slope}")
+
+
 def figure_table(figure: Figure, outcomes: dict[Job, Outcome]) -> Table:
     """The last regret of every line of a figure."""
-    rows = [
-        (panel.title, outcomes[job])
-        for panel in figure.panels
-        for job in (*panel.curves, *panel.points)
-    ]
+    rows = [(panel.title, outcomes[job]) for panel in figure.panels for job in panel.jobs]
     return outcome_table([outcome for _, outcome in rows], [title for title, _ in rows])
 
 
 def outcome_table(outcomes: Sequence[Outcome], panels: Sequence[str] = ()) -> Table:
-    """Algorithms with batch size, privacy, regret and repairs."""
+    """Algorithms with users, batches, privacy, regret and repairs."""
     table = Table(box=None, header_style="bold")
     if len(set(panels)) > 1:
         table.add_column("panel")
-    for name in ("algorithm", "B", "privacy", "regret at T", "+-", "repairs", "CPU s"):
-        right = name in {"B", "regret at T", "+-", "repairs", "CPU s"}
-        table.add_column(name, justify="right" if right else "left")
+    for name in ("algorithm", "privacy"):
+        table.add_column(name)
+    for name in ("T", "B", "regret at T", "+-", "repairs", "CPU s"):
+        table.add_column(name, justify="right")
     for position, outcome in enumerate(outcomes):
         lead = [panels[position]] if len(set(panels)) > 1 else []
         table.add_row(*lead, *_cells(outcome))
@@ -200,10 +226,16 @@ def _cells(outcome: Outcome) -> list[str]:
     outside = ", outside the theorem" if job.refused else ""
     return [
         job.label,
-        str(job.plan.schedule.first),
         privacy_label(job) + outside,
+        f"{job.plan.schedule.rounds}",
+        _batches(job.plan),
         f"{outcome.mean[-1]:.0f}",
         "" if math.isnan(error) else f"{error:.0f}",
         str(outcome.repairs),
         f"{outcome.seconds:.1f}",
     ]
+
+
+def _batches(plan: Plan) -> str:
+    """The first size, and that others follow where they do."""
+    return str(plan.schedule.first) + ("" if len(plan.schedule.sizes()) == 1 else "+")

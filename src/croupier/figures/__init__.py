@@ -1,1 +1,1 @@
-"""The figures of the paper as data, and one module that draws them."""
+"""Figures as data, and the modules that draw and write them."""

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from croupier.figures.draw import FONT, pyplot
-from croupier.figures.paper import DELTA, EPSILON
+from croupier.figures.data import DELTA, EPSILON
+from croupier.figures.draw import pyplot
+from croupier.figures.looks import FONT
 from croupier.plan import Plan
 
 DELTAS = np.geomspace(1e-12, 0.1, 45)

@@ -1,62 +1,107 @@
-"""The paper's algorithms side by side: one plan each, on the same users."""
+"""Algorithms side by side: one plan each, on the same users."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from croupier.errors import GuaranteeError
-from croupier.plan import Plan
+from croupier.plan import PAPERS_LAYOUT, Plan
+from croupier.policies.sampling import Sampling
+from croupier.policies.ucb import Ucb
 from croupier.simulation import problems
 from croupier.simulation.sweep import Job
+from croupier.theory.schedules import FixedBatches, GrowingBatches
+
+PAPERS_BATCH = 20
+"""Users per batch in the paper's figures."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """An algorithm of the paper; ``sequential`` ones update after every round."""
+    """An algorithm: ``label`` is its name in the paper, ``words`` what it is with other policies.
+
+    ``sequential`` ones update after every round; ``levels`` are those of a tree.
+    """
 
     label: str
     protocol: str
     sequential: bool = False
+    words: str = ""
+    levels: int | None = None
+
+    def named(self, policy: str) -> str:
+        """The paper's names are those of its own policy; a sampler is no LinUCB."""
+        return self.label if policy == Ucb.name or not self.words else self.words
 
 
-LINUCB = Entry("LinUCB", "linucb", sequential=True)
-CENTRAL = Entry("LinUCB-JDP", "central", sequential=True)
-AMPLIFIED = Entry("LinUCB-SDP-Amp", "amplified-gaussian")
-VECTOR = Entry("LinUCB-SDP-Vec", "vector-sum")
-LOCAL = Entry("LinUCB-LDP", "local", sequential=True)
+LINUCB = Entry("LinUCB", "linucb", sequential=True, words="non-private, sequential")
+CENTRAL = Entry("LinUCB-JDP", "central", sequential=True, words="central, sequential")
+AMPLIFIED = Entry("LinUCB-SDP-Amp", "amplified-gaussian", words="shuffle (amplified)")
+VECTOR = Entry("LinUCB-SDP-Vec", "vector-sum", words="shuffle (vector-sum)")
+LOCAL = Entry("LinUCB-LDP", "local", sequential=True, words="local, sequential")
+BATCHED = Entry("Batched-LinUCB", "linucb", words="non-private, batched")
+BATCHED_CENTRAL = Entry("Batched-Central-LinUCB", "central", words="central, batched")
+BATCHED_LOCAL = Entry("Batched-Local-LinUCB", "local", words="local, batched")
+UNIFORM = Entry("uniform play", "noiseless")
 
 FIGURE_ENTRIES = (LINUCB, CENTRAL, VECTOR, AMPLIFIED, LOCAL)
 """The five algorithms of the paper's figures."""
 
+FAIR_ENTRIES = (LINUCB, CENTRAL, BATCHED_CENTRAL, VECTOR, AMPLIFIED, LOCAL)
+"""The five, and the central model with the batches of the shuffle model, which suit it better."""
+
 ALL_ENTRIES = (
     LINUCB,
-    Entry("Batched-LinUCB", "linucb"),
+    BATCHED,
     CENTRAL,
-    Entry("Batched-Central-LinUCB", "central"),
+    BATCHED_CENTRAL,
     VECTOR,
     AMPLIFIED,
     LOCAL,
-    Entry("Batched-Local-LinUCB", "local"),
+    BATCHED_LOCAL,
 )
 """Every algorithm of the paper."""
 
 
 @dataclass(frozen=True)
 class Arena:
-    """What all algorithms of a comparison share."""
+    """What all algorithms of a comparison share; names left out are the plan's defaults."""
 
     dim: int
     horizon: int
-    batch_size: int
     epsilon: float
     delta: float
-    calibration: str
+    calibration: str = "certified"
     arms: int = 100
     problem: str = "sphere"
-    policy: str = "ucb"
+    policy: str | None = None
+    batches: str | None = None
+    batch_size: int | None = None
     max_participations: int = 1
+    centred: bool = False
+    constant_feature: tuple[int, float] | None = None
+
+    @property
+    def policy_name(self) -> str:
+        """The policy that is played."""
+        return self.policy or self._default(Ucb.name, Sampling.name)
+
+    @property
+    def batches_name(self) -> str:
+        """The schedule of the entries that are not sequential."""
+        return self.batches or self._default(FixedBatches.name, GrowingBatches.name)
+
+    @property
+    def first_size(self) -> int | None:
+        """The first batch of that schedule; None where a plan sizes it to its noise."""
+        if self.batch_size is None and self.batches_name == FixedBatches.name:
+            return min(PAPERS_BATCH, self.horizon)
+        return self.batch_size
+
+    def _default(self, papers: str, ours: str) -> str:
+        return papers if self.calibration in PAPERS_LAYOUT else ours
 
 
 def line_up(entries: Iterable[Entry], arena: Arena) -> list[Job]:
@@ -64,26 +109,45 @@ def line_up(entries: Iterable[Entry], arena: Arena) -> list[Job]:
     return [enter(entry, arena) for entry in entries]
 
 
-def enter(entry: Entry, arena: Arena) -> Job:
-    """The job of one algorithm."""
+def enter(entry: Entry, arena: Arena, label: str | None = None) -> Job:
+    """The job of one algorithm, under its own name unless another ``label`` is given."""
     try:
         plan, refused = _plan(entry, arena), ""
     except GuaranteeError as error:
         plan, refused = _plan(entry, arena, outside=True), str(error)
     kind = problems.find(arena.problem)
-    return Job(entry.label, plan, kind.for_plan(plan, arena.arms), refused)
+    name = label or entry.named(arena.policy_name)
+    return Job(name, plan, kind.for_plan(plan, arena.arms), refused)
+
+
+def uniform_play(arena: Arena, label: str | None = None) -> Job:
+    """Arms at random: ``sampling`` plays them until its first batch is released, here the last."""
+    whole = replace(
+        arena,
+        calibration="certified",
+        policy=Sampling.name,
+        batches=FixedBatches.name,
+        batch_size=arena.horizon,
+        centred=False,
+        constant_feature=None,
+    )
+    return enter(UNIFORM, whole, label)
 
 
 def _plan(entry: Entry, arena: Arena, **more: Any) -> Plan:
     return Plan.calibrate(
         entry.protocol,
         dim=arena.dim,
-        batch_size=1 if entry.sequential else arena.batch_size,
+        batch_size=1 if entry.sequential else arena.first_size,
+        batches=FixedBatches.name if entry.sequential else arena.batches_name,
         horizon=arena.horizon,
         calibration=arena.calibration,
         epsilon=arena.epsilon,
         delta=arena.delta,
-        policy=arena.policy,
+        policy=arena.policy_name,
         max_participations=arena.max_participations,
+        centred=arena.centred,
+        constant_feature=arena.constant_feature,
+        levels=entry.levels,
         **more,
     )

@@ -1,0 +1,108 @@
+"""The commands ``init``, ``serve``, ``status`` and ``doctor``: running the two services."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from croupier.cli import options, screen
+from croupier.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from croupier.service.doctor import Finding
+    from croupier.service.operations import Status
+
+EXTRA = "service"
+
+Config = Annotated[Path, typer.Option(help="The role's settings, a TOML file.")]
+
+
+def init(
+    directory: Annotated[Path, typer.Argument(help="Where to make shuffler/ and analyzer/.")],
+    plan: Annotated[Path, typer.Option(help="A plan, as written by `croupier plan --out`.")],
+    transport: Annotated[
+        str, typer.Option(help="How reports travel: bits, shares or sealed.")
+    ] = "bits",
+    as_json: options.Json = False,
+) -> None:
+    """Write settings, keys and tokens for both roles, ready to start on this machine.
+
+    Example: croupier init deployment --plan plan.json
+    """
+    made = screen.read_plan(plan)
+    layout = _serving().initialise(directory, made, transport)
+    paths = {"shuffler": str(layout.shuffler), "analyzer": str(layout.analyzer)}
+    words = "\n".join(
+        ["Start the two services, each in its own terminal:"]
+        + [f"  croupier serve {role} --config {path}" for role, path in reversed(paths.items())]
+    )
+    screen.emit({"kind": "layout", **paths}, words, as_json)
+
+
+def serve(
+    role: Annotated[str, typer.Argument(help="shuffler or analyzer")],
+    config: Config,
+    as_json: options.Json = False,
+) -> None:
+    """Run the shuffler or the analyzer until it is told to stop; then finish, and exit 0.
+
+    Example: croupier serve shuffler --config deployment/shuffler/settings.toml
+    """
+
+    def announce(url: str) -> None:
+        words = f"The {role} listens on {url}; Ctrl-C ends it."
+        screen.emit({"kind": "serving", "role": role, "url": url}, words, as_json)
+        sys.stdout.flush()  # whoever started us may be waiting for this line
+
+    _serving().serve(role, config, announce)
+
+
+def status(config: Config, as_json: options.Json = False) -> None:
+    """Say where the plan stands and why its batch is not released; exits 1 if something is stuck.
+
+    Example: croupier status --config deployment/shuffler/settings.toml
+    """
+    found = _serving().status(config)
+    screen.emit(found.content, status_words(found), as_json)
+    if not found.moving:
+        raise typer.Exit(1)
+
+
+def doctor(config: Config, as_json: options.Json = False) -> None:
+    """Check settings, keys, database, clock, disk and the other role; exits 1 if one fails.
+
+    Example: croupier doctor --config deployment/analyzer/settings.toml
+    """
+    found = _serving().examine(config)
+    document: dict[str, Any] = {"kind": "doctor", "findings": [vars(one) for one in found]}
+    screen.emit(document, doctor_words(found), as_json)
+    if not all(one.ok for one in found):
+        raise typer.Exit(1)
+
+
+def status_words(found: Status) -> str:
+    """The answer, then what is known of both services."""
+    lines = [f"Plan {found.plan} on the {found.role}", f"  {found.answer}"]
+    if found.advice:
+        lines.append(f"  {found.advice}")
+    for name, other in (("service", found.own), ("peer", found.peer)):
+        if other is not None:
+            lines.append(f"  {name:<9} {other.words}")
+    return "\n".join(lines)
+
+
+def doctor_words(found: list[Finding]) -> str:
+    """A line for every check."""
+    return "\n".join(f"{'ok  ' if one.ok else 'FAIL'} {one.check:<11} {one.words}" for one in found)
+
+
+def _serving() -> Any:
+    """The service, where its dependencies are installed."""
+    try:
+        from croupier.service import commands
+    except ImportError as missing:
+        raise MissingExtraError(missing.name or "starlette", EXTRA) from missing
+    return commands
