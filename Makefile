@@ -2,9 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.stamp
-FIGURES := fig1 fig2 batch-size returning
+FIGURES := fig1 fig2 batch-size returning ladder frontier trust horizon
 
-.PHONY: run test test-slow lint bench figures docs mutants clean
+.PHONY: run test test-slow lint bench bench-service figures docs mutants clean
 
 run: $(STAMP)
 	$(BIN)/croupier compare --epsilon 1 --delta 1e-5 --dim 5 --arms 100 --horizon 20000 --out figures/
@@ -23,6 +23,9 @@ lint: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/bench.py
+
+bench-service: $(STAMP)
+	$(BIN)/python benchmarks/bench_service.py
 
 figures: $(STAMP)
 	set -e; for name in $(FIGURES); do $(BIN)/croupier figure $$name --out figures/; done

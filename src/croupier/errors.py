@@ -6,6 +6,10 @@
     |-- GuaranteeError        a theorem's condition fails, or nothing can be promised
     |-- UnknownNameError      no protocol, problem, policy or figure has that name
     |-- DocumentError         a plan or model file is damaged or was altered
+    |   `-- SignatureError    a signature is missing, or not by a key that is trusted
+    |-- WireError             bytes are not what the format says
+    |-- SealError             a sealed report does not open
+    |-- KeyringError          a directory of keys is unsafe, damaged or another role's
     |-- ResultsError          a results file is damaged or belongs to another run
     |-- RefusedError          a role refuses a message: wrong plan, wrong batch, allowance spent
     |-- ProtocolError         check_protocol found a broken promise
@@ -36,6 +40,30 @@ class UnknownNameError(CroupierError):
 
 class DocumentError(CroupierError):
     """A plan or model document cannot be trusted as it stands."""
+
+
+class SignatureError(DocumentError):
+    """A signed document or batch was not signed by a key that is trusted."""
+
+    reason = "bad-signature"
+
+
+class WireError(CroupierError):
+    """Bytes that do not follow the format; ``reason`` is the word that a refusal is counted by."""
+
+    def __init__(self, reason: str, text: str) -> None:
+        super().__init__(text)
+        self.reason = reason
+
+
+class SealError(CroupierError):
+    """Sealed for another key, batch, model or report, or altered on the way; nobody can say."""
+
+    reason = "undecryptable"
+
+
+class KeyringError(CroupierError):
+    """A directory of keys cannot be used as it stands."""
 
 
 class ResultsError(CroupierError):

@@ -1,0 +1,338 @@
+"""Durable reports per second of the shuffler, as a ratio to a bare server on the same machine.
+
+The bare server is Starlette with one route. It commits the bytes of a report to SQLite, in the same
+group commit, and does nothing else: no decryption, no checks, no deduplication. Both run in
+processes of their own, in turns, under the same load: keep-alive connections, each with one
+request in flight. The two are compared per second of the server's processor time, since the time
+that a disk takes to synchronise is neither's merit. Many reports in one request are opened on all
+processors and share a commit, so that they are compared with single ones by the clock.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import secrets
+import signal
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
+
+from croupier import wire
+from croupier.analyzer import Analyzer
+from croupier.client import Client
+from croupier.plan import Plan
+from croupier.service import sealing, server
+from croupier.service.commits import GroupCommit
+from croupier.service.documents import key_id
+from croupier.service.layout import Layout, lay_out
+from croupier.service.settings import read_settings
+from croupier.service.shuffler_app import ShufflerApp
+from croupier.service.startup import shuffler_parts
+from croupier.service.states import Basis
+from croupier.wire import Record, Transport
+
+PER_REQUEST = 32
+LEAST_OF_BARE, LEAST_BATCHED = 0.4, 4.0
+LONGEST = 120.0
+"""Seconds after which a load is given up."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One load: reports and seconds, by the clock and of the server's processor."""
+
+    reports: int
+    seconds: float
+    processor: float
+    latencies: list[float]
+
+    @property
+    def rate(self) -> float:
+        """Reports per second."""
+        return self.reports / self.seconds
+
+    @property
+    def processor_rate(self) -> float:
+        """Reports per second of the server's processor time."""
+        return self.reports / self.processor
+
+
+# The two servers
+
+
+def serve_bare(database: Path) -> None:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import JSONResponse
+    from starlette.routing import Route
+
+    connection = sqlite3.connect(database, isolation_level=None, check_same_thread=False)
+    for setting in ("journal_mode=WAL", "synchronous=FULL"):
+        connection.execute(f"PRAGMA {setting}")
+    connection.execute("CREATE TABLE reports (id INTEGER PRIMARY KEY, body BLOB NOT NULL)")
+
+    def commit(bodies: Sequence[bytes]) -> list[None]:
+        connection.execute("BEGIN IMMEDIATE")
+        rows = [(body,) for body in bodies]
+        connection.executemany("INSERT INTO reports (body) VALUES (?)", rows)
+        connection.execute("COMMIT")
+        return [None] * len(bodies)
+
+    commits = GroupCommit(commit, 4096)
+
+    async def report(request: Request) -> JSONResponse:
+        await commits.submit([await request.body()])
+        return JSONResponse({"accepted": 1, "failures": []}, 201)
+
+    _serve(Starlette(routes=[Route("/v1/plans/{plan}/reports", report, methods=["POST"])]))
+
+
+def serve_shuffler(settings: Path) -> None:
+    app = ShufflerApp(shuffler_parts(read_settings(settings)))
+    app.courier.stop()  # only uploads are measured
+    _serve(app)
+
+
+def _serve(app: Any) -> None:
+    bound = server.listen("127.0.0.1", 0)
+    print(bound.getsockname()[1], flush=True)
+    server.run(app, bound, lambda: None)
+
+
+# The load
+
+
+class Connection(asyncio.Protocol):
+    """Sends one request after the other, as long as there are any."""
+
+    def __init__(self, requests: list[bytes], latencies: list[float]) -> None:
+        self._requests, self._latencies = requests, latencies
+        self._answer = b""
+        self._sent = 0.0
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        self._transport: Any = transport
+        self._next()
+
+    def data_received(self, data: bytes) -> None:
+        """Note an answer that is complete, and go on."""
+        self._answer += data
+        head, found, body = self._answer.partition(b"\r\n\r\n")
+        if not found or len(body) < _length(head):
+            return
+        if not head.startswith(b"HTTP/1.1 201") or json.loads(body)["failures"]:
+            self.done.set_exception(RuntimeError(f"refused: {self._answer[:300]!r}"))
+            return
+        self._latencies.append(time.perf_counter() - self._sent)
+        self._answer = b""
+        self._next()
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        """A server that hangs up early has failed."""
+        if not self.done.done():
+            self.done.set_exception(RuntimeError("the server closed the connection"))
+
+    def _next(self) -> None:
+        if not self._requests:
+            self.done.set_result(None)
+            self._transport.close()
+            return
+        self._sent = time.perf_counter()
+        self._transport.write(self._requests.pop())
+
+
+def _length(head: bytes) -> int:
+    fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:])
+    return int(fields[b"content-length"])
+
+
+async def send(port: int, requests: list[bytes], connections: int) -> tuple[float, list[float]]:
+    loop = asyncio.get_running_loop()
+    latencies: list[float] = []
+    start = time.perf_counter()
+    opened = [
+        await loop.create_connection(lambda: Connection(requests, latencies), "127.0.0.1", port)
+        for _ in range(connections)
+    ]
+    await asyncio.wait_for(asyncio.gather(*(one.done for _, one in opened)), LONGEST)
+    return time.perf_counter() - start, latencies
+
+
+def load(port: int, path: str, bodies: Path, size: int, connections: int) -> None:
+    """Run in a process of its own; ``size`` is the length of one body."""
+    data = bodies.read_bytes()
+    head = f"POST {path} HTTP/1.1\r\nhost: bench\r\ncontent-length: {size}\r\n\r\n".encode()
+    requests = [head + data[start : start + size] for start in range(0, len(data), size)]
+    seconds, latencies = asyncio.run(send(port, requests, connections))
+    print(json.dumps({"seconds": seconds, "latencies": latencies}))
+
+
+# Putting them together
+
+
+def made_plan() -> Plan:
+    return Plan.calibrate(
+        "vector-sum", dim=5, batch_size=200_000, horizon=200_000, epsilon=1.0, delta=1e-6,
+        batches="fixed",
+    )  # fmt: skip
+
+
+def begin(layout: Layout) -> tuple[Plan, Basis, bytes]:
+    """Open the plan as the courier would; the shuffler's public key."""
+    parts = shuffler_parts(read_settings(layout.shuffler))
+    model = Analyzer(parts.plan).model
+    basis = Basis(model.version, model.hash)
+    parts.store.open_plan(parts.plan, basis)
+    parts.database.close()
+    return parts.plan, basis, parts.keyring.sealing_key.public_bytes_raw()
+
+
+def records(plan: Plan, basis: Basis, public: bytes, count: int) -> Iterator[bytes]:
+    """Reports of ``count`` users, sealed one by one."""
+    device = Client(plan)
+    device.update(Analyzer(plan).model)
+    messages = device.report(np.full(plan.layout.dim, 0.4), 1.0).messages
+    payload = wire.encode_report(plan.shapes(0), messages)
+    bound = sealing.Binding(Transport.BITS, plan.id, 0, basis.model_version, basis.model_hash)
+    key = X25519PublicKey.from_public_bytes(public)
+    for _ in range(count):
+        name = secrets.token_bytes(wire.REPORT_ID)
+        sealed = sealing.seal_report(payload, key, bound, name)
+        account = secrets.token_bytes(wire.ACCOUNT)
+        fields = (Transport.BITS, key_id(public), 0, basis.model_hash, name, account, sealed)
+        yield wire.encode_records([Record(*fields)])
+
+
+@contextmanager
+def running(*arguments: str) -> Iterator[tuple[int, int]]:
+    """A server in a process of its own: its process and port."""
+    process = subprocess.Popen([sys.executable, __file__, *arguments], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        yield process.pid, int(process.stdout.readline())
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+
+
+def processor_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def measure(
+    place: tuple[int, int], path: str, bodies: Sequence[bytes], connections: int, reports: int
+) -> Measured:
+    pid, port = place
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(b"".join(bodies))
+        file.flush()
+        size = len(bodies[0])
+        before = processor_seconds(pid)
+        told = [str(one) for one in (port, path, file.name, size, connections)]
+        command = [sys.executable, __file__, "load", *told]
+        done = subprocess.run(command, check=True, capture_output=True, timeout=2 * LONGEST)
+        spent = processor_seconds(pid) - before
+    found = json.loads(done.stdout)
+    return Measured(reports, found["seconds"], spent, found["latencies"])
+
+
+def bench(arguments: argparse.Namespace) -> int:
+    count, rounds, connections = arguments.reports, arguments.rounds, arguments.connections
+    found: dict[str, list[Measured]] = {"bare": [], "single": [], "batched": []}
+    with tempfile.TemporaryDirectory(dir=arguments.directory) as directory:
+        layout = lay_out(Path(directory) / "roles", made_plan(), Transport.BITS)
+        plan, basis, public = begin(layout)
+        print(f"sealing {rounds * count * 3:,} reports ...", flush=True)
+        sealed = records(plan, basis, public, rounds * count * 3)
+        path = f"/v1/plans/{plan.id}/reports"
+        with (
+            running("bare", f"{directory}/bare.db") as bare,
+            running("shuffler", str(layout.shuffler)) as ours,
+        ):
+            for _ in range(rounds):
+                singles = [next(sealed) for _ in range(count)]
+                joined = [
+                    b"".join(next(sealed) for _ in range(PER_REQUEST))
+                    for _ in range(2 * count // PER_REQUEST)
+                ]
+                found["bare"].append(measure(bare, path, singles, connections, count))
+                found["single"].append(measure(ours, path, singles, connections, count))
+                many = len(joined) * PER_REQUEST
+                found["batched"].append(measure(ours, path, joined, connections // 4, many))
+    print(f"{len(singles[0])} bytes per record, {connections} connections, {rounds} rounds\n")
+    return report(found)
+
+
+def report(found: dict[str, list[Measured]]) -> int:
+    names = {
+        "bare": "bare server, one report",
+        "single": "shuffler, one report",
+        "batched": f"shuffler, {PER_REQUEST} reports",
+    }
+    print(f"{'per request':<26}{'reports/CPU-s':>14}{'reports/s':>11}{'p50 ms':>9}{'p99 ms':>9}")
+    for kind, runs in found.items():
+        every = sorted(second for run in runs for second in run.latencies)
+        p50, p99 = (1000 * every[int(part * (len(every) - 1))] for part in (0.5, 0.99))
+        rates = f"{_middle(runs):>14,.0f}{_clock(runs):>11,.0f}"
+        print(f"{names[kind]:<26}{rates}{p50:>9.1f}{p99:>9.1f}")
+    ratio = _middle(found["single"]) / _middle(found["bare"])
+    gain = _clock(found["batched"]) / _clock(found["single"])
+    spared = _middle(found["batched"]) / _middle(found["single"])
+    print(f"\none report against the bare server: {ratio:.2f} (goal: at least {LEAST_OF_BARE})")
+    print(
+        f"{PER_REQUEST} per request against one: {gain:.1f} (goal: at least {LEAST_BATCHED:g})",
+        end="",
+    )
+    print(f", per processor second {spared:.1f}")
+    return 0 if ratio >= LEAST_OF_BARE and gain >= LEAST_BATCHED else 1
+
+
+def _middle(runs: list[Measured]) -> float:
+    return statistics.median(run.processor_rate for run in runs)
+
+
+def _clock(runs: list[Measured]) -> float:
+    return statistics.median(run.rate for run in runs)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    commands = parser.add_subparsers(dest="command")
+    for name, number in (("bare", 1), ("shuffler", 1), ("load", 5)):
+        commands.add_parser(name).add_argument("told", nargs=number)
+    parser.add_argument("--reports", type=int, default=3200, help="single posts in a round")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--connections", type=int, default=64)
+    parser.add_argument("--directory", help="where the databases are; a disk worth measuring")
+    arguments = parser.parse_args()
+    if arguments.command == "bare":
+        serve_bare(Path(arguments.told[0]))
+    elif arguments.command == "shuffler":
+        serve_shuffler(Path(arguments.told[0]))
+    elif arguments.command == "load":
+        port, path, bodies, size, connections = arguments.told
+        load(int(port), path, Path(bodies), int(size), int(connections))
+    else:
+        return bench(arguments)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

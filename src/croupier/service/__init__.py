@@ -1,0 +1,41 @@
+"""The deployed system: a shuffler, an analyzer and devices in separate trust domains."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from croupier.service.device import Device, Ticket
+    from croupier.service.device_calls import UnreachableError
+    from croupier.service.device_sending import Outcome
+    from croupier.service.device_settings import DeviceSettings
+    from croupier.service.reasons import Reason, Refusal
+
+__all__ = [
+    "Device",
+    "DeviceSettings",
+    "Outcome",
+    "Reason",
+    "Refusal",
+    "Ticket",
+    "UnreachableError",
+]
+
+_HOMES = {
+    "Device": "device",
+    "DeviceSettings": "device_settings",
+    "Outcome": "device_sending",
+    "Reason": "reasons",
+    "Refusal": "reasons",
+    "Ticket": "device",
+    "UnreachableError": "device_calls",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """What an app needs, imported when asked for: a server needs none of it."""
+    from importlib import import_module
+
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

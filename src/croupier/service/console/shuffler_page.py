@@ -1,0 +1,82 @@
+"""The shuffler's page: how full the open batch is, what was released, what was refused."""
+
+from __future__ import annotations
+
+from croupier.service.console import words
+from croupier.service.console.common_page import key_section, refused_table
+from croupier.service.console.common_sight import Snapshot
+from croupier.service.console.parts import Fact, Gauge, Page, Section, Table
+
+SHORT = {
+    "wait": "waits for more reports",
+    "pad": "is padded with zero-input reports",
+    "drop": "is dropped and begun again",
+}
+
+
+def shuffler_page(seen: Snapshot) -> Page:
+    """The page of a snapshot."""
+    sections = (_open(seen), _released(seen), _reports(seen), _rules(seen), key_section(seen))
+    return Page("Shuffler", seen["plan"], _news(seen), seen["draining"], sections)
+
+
+def _news(seen: Snapshot) -> str:
+    if seen["draining"]:
+        return "The service is shutting down."
+    if not seen["begun"]:
+        return "The plan has not begun: the analyzer's first model has not been fetched."
+    if seen["ended"]:
+        return "The plan has ended; no more reports are taken."
+    if seen["state"] == "open":
+        return f"Batch {seen['batch']} is open and {words.fill(seen['filled'], seen['size'])}."
+    return f"Batch {seen['batch']} is {seen['state']}; the next is not open yet."
+
+
+def _open(seen: Snapshot) -> Section:
+    version = seen.get("model_version")
+    waiting = words.duration(seen["oldest_seconds"]) if seen.get("filled") else words.NOTHING
+    return Section(
+        "Newest batch",
+        (
+            Gauge("filled", "Reports", seen.get("filled", 0), seen.get("size", 0)),
+            Fact("batch", "Batch", str(seen.get("batch", words.NOTHING))),
+            Fact("state", "State", seen.get("state", "not begun")),
+            Fact("oldest", "Has had reports for", waiting),
+            Fact("model", "Made with model", words.NOTHING if version is None else str(version)),
+            Fact("padded", "Zero-input reports in it", f"{seen.get('padded', 0):,}"),
+            Fact("dropped", "Reports dropped before", f"{seen.get('dropped', 0):,}"),
+            Fact("why", "What it waits for", seen.get("why", "The analyzer's first model.")),
+        ),
+    )
+
+
+def _released(seen: Snapshot) -> Section:
+    rows = tuple(
+        (str(one["batch"]), one["state"], f"{one['filled']:,} of {one['size']:,}")
+        for one in seen["newest_batches"]
+    )
+    return Section(
+        "Batches",
+        (
+            Gauge("released", "Released and charged", seen["released"], seen["batches_total"]),
+            Fact("trouble", "Trouble with handing on", seen["trouble"] or "none"),
+            Table("batches", "Newest batches", ("Batch", "State", "Reports"), rows, "None yet."),
+        ),
+    )
+
+
+def _reports(seen: Snapshot) -> Section:
+    accepted = Fact("accepted", "Accepted", f"{seen['accepted']:,}")
+    return Section("Reports since this process started", (accepted, refused_table(seen)))
+
+
+def _rules(seen: Snapshot) -> Section:
+    limit = words.counted(seen["participation_limit"], "report")
+    return Section(
+        "Rules of the plan",
+        (
+            Fact("limit", "A user may send", f"{limit} in all, one in a batch"),
+            Fact("transport", "Reports travel as", seen["transport"]),
+            Fact("short", "A batch that stays short", SHORT[seen["short_policy"]]),
+        ),
+    )

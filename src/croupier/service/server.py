@@ -1,0 +1,57 @@
+"""uvicorn in this process: no access log, no addresses, and a drain that ends with exit code 0."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import uvicorn
+
+DRAIN_SECONDS = 30
+
+
+class Server(uvicorn.Server):
+    """Ends on SIGTERM or SIGINT: takes nothing new, answers what it has, exits 0."""
+
+    def __init__(self, config: uvicorn.Config, on_drain: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_drain = on_drain
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """The signal is not raised again afterwards, unlike uvicorn's: a drain is a success."""
+        self._on_drain()
+        if self.should_exit and sig == signal.SIGINT:
+            self.force_exit = True
+        self.should_exit = True
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket bound before anything is announced; port 0 takes a free one."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+    except OSError as error:
+        bound.close()
+        raise OSError(f"cannot listen on {host} port {port}: {error.strerror}") from error
+    return bound
+
+
+def run(app: Any, bound: socket.socket, on_drain: Callable[[], None]) -> None:
+    """Serve until a signal ends it."""
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        ws="none",
+        lifespan="on",
+        timeout_graceful_shutdown=DRAIN_SECONDS,
+    )
+    asyncio.run(Server(config, on_drain).serve([bound]))

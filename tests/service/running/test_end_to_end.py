@@ -1,0 +1,122 @@
+"""Devices, shuffler and analyzer over HTTP learn what the roles learn in one process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from croupier import wire
+from croupier.analyzer import Analyzer
+from croupier.model import Model
+from croupier.plan import Plan
+from croupier.service import sealing
+from croupier.service.carriage import carriage
+from croupier.service.documents import LedgerEntry, key_id, verify_batch, verify_chain
+from croupier.service.packaging import payload
+from croupier.service.sealing import Binding
+from croupier.shuffler import OpenChannels, Report, gather
+from croupier.wire import Record, Transport
+
+from .conftest import Deploy
+from .deployment import BATCHES, USERS, Deployment, Roles, made_plan
+
+COMBINATIONS = [(way, kind) for way in Transport for kind in ("sqlite", "postgresql")]
+
+
+class Reference:
+    """The analyzer role, given the same reports without any service between."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._analyzer = Analyzer(plan)
+        self._open = OpenChannels()
+
+    def learn(self, reports: Sequence[Report]) -> Model:
+        index = reports[0].batch
+        closed = self._open.add(
+            gather([one.messages for one in reports]), self._plan.closing(index)
+        )
+        protocol = self._plan.mechanism
+        return self._analyzer.learn(index, protocol.release(index).analyze(closed))  # type: ignore[attr-defined]
+
+
+def same(found: Model, wanted: Model) -> None:
+    assert found.version == wanted.version
+    np.testing.assert_array_equal(found.theta, wanted.theta)
+    np.testing.assert_array_equal(found.matrix, wanted.matrix)
+    assert found.hash == wanted.hash
+
+
+@pytest.mark.parametrize(("transport", "kind"), COMBINATIONS)
+def test_the_service_learns_the_model_of_the_roles(
+    deploy: Deploy, transport: Transport, kind: str
+) -> None:
+    services = deploy(transport, kind)
+    reference = Reference(services.plan)
+    same(services.model(), Analyzer(services.plan).model)
+    for batch in range(BATCHES):
+        reports = services.fill(range(batch * USERS, (batch + 1) * USERS))
+        services.carry()
+        same(services.model(), reference.learn(reports))
+    entries = services.read(f"/v1/plans/{services.plan.id}/ledger").json()["entries"]
+    hashes = [entry.pop("hash") for entry in entries]
+    assert verify_chain(LedgerEntry.from_content(entry) for entry in entries) == hashes[-1]
+    assert [entry["batch"] for entry in entries] == list(range(BATCHES))
+
+
+def test_channels_that_stay_open_are_learnt_from_when_they_close(
+    deploy: Deploy, tmp_path: Path
+) -> None:
+    """A tree of batches: channels close with later batches than they began in."""
+    plan = made_plan("concurrent-tree", levels=2, horizon=4 * USERS, epsilon=15.0)
+    roles = Roles.make(tmp_path / "roles", plan, Transport.BITS)
+    services, reference = deploy(roles=roles), Reference(plan)
+    for batch in range(4):
+        reports = services.fill(range(batch * USERS, (batch + 1) * USERS))
+        services.carry()
+        same(services.model(), reference.learn(reports))
+    roles.close()
+
+
+def test_a_share_that_does_not_open_is_left_out_and_the_rest_counts(
+    deploy: Deploy, tmp_path: Path
+) -> None:
+    """One user's device is broken; the plan allows for one in six."""
+    plan = made_plan(honest_fraction=0.8)
+    roles = Roles.make(tmp_path / "roles", plan, Transport.SHARES)
+    services = deploy(roles=roles)
+    honest = services.fill(range(USERS - 1))
+    other = roles.shuffler.keyring.sealing_key.public_bytes_raw()
+    told = services.batch()
+    # Bound to the batch's key outside, sealed for another inside.
+    place = (plan.id, told["batch"], told["model_version"], told["model_hash"])
+    right = Binding(Transport.SHARES, *place, bytes.fromhex(told["inner_key"]))
+    wrong = Binding(Transport.SHARES, *place, other)
+    inside = payload(plan, services.report().messages, wrong)
+    name, key = bytes(range(16)), roles.shuffler.keyring.sealing_key
+    sealed = sealing.seal_report(inside, key, right, name)
+    head = (Transport.SHARES, key_id(other), told["batch"], told["model_hash"], name, bytes(32))
+    assert services.post(wire.encode_records([Record(*head, sealed)])).status_code == 201
+    services.carry()
+    release = plan.mechanism.release(0)
+    tally = release.tally(gather([one.messages for one in honest]))  # type: ignore[attr-defined]
+    wanted = Analyzer(plan).learn(0, release.settle(tally, USERS - 1))  # type: ignore[attr-defined]
+    same(services.model(), wanted)
+    roles.close()
+
+
+def test_a_batch_is_signed_and_has_the_public_length(services: Deployment) -> None:
+    services.fill(range(USERS))
+    services.carry()
+    (sent,) = [request for request in services.sent if request.url.path.endswith("/batches")]
+    body = sent.content
+    verify_batch(body, sent.headers["croupier-signature"], services.analyzer.parts.trusted)
+    shapes = carriage(Transport.BITS, services.plan).released_shapes(0)
+    header, messages = wire.decode_batch(shapes, body)
+    assert (header.plan_id, header.batch, header.users) == (services.plan.id, 0, USERS)
+    assert {name: rows.shape for name, rows in messages.items()} == {
+        name: shape for name, (shape, _) in shapes.items()
+    }

@@ -1,0 +1,195 @@
+"""Settings are read strictly: whatever is wrong is named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from croupier.service.layout import lay_out
+from croupier.service.settings import (
+    Role,
+    Short,
+    read_secret,
+    read_settings,
+    token_hash,
+)
+from croupier.service.tables import SettingsError
+from croupier.wire import Transport
+
+from .deployment import Roles, made_plan
+
+SHUFFLER = """
+role = "shuffler"
+plan = "plan.json"
+database = "shuffler.db"
+[keys]
+directory = "keys"
+passphrase_file = "/secrets/passphrase"
+[peer]
+url = "https://analyzer.example"
+signing_key_file = "analyzer-key"
+token_file = "token"
+"""
+
+ANALYZER = f"""
+role = "analyzer"
+plan = "plan.json"
+database = "postgresql://croupier@db/analyzer"
+[keys]
+directory = "keys"
+passphrase_file = "passphrase"
+[peer]
+signing_key = "{"ab" * 32}"
+[access]
+token_hash = "{"0" * 64}"
+"""
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "settings.toml"
+    path.write_text(text)
+    return path
+
+
+def test_defaults_are_safe_and_paths_relative_to_the_file(tmp_path: Path) -> None:
+    found = read_settings(written(tmp_path, SHUFFLER))
+    assert found.role is Role.SHUFFLER
+    assert found.plan == tmp_path / "plan.json"
+    assert found.database == str(tmp_path / "shuffler.db")
+    assert found.keys.passphrase_file == Path("/secrets/passphrase")
+    assert (found.listen.host, found.transport) == ("127.0.0.1", Transport.BITS)
+    assert found.batches.short is Short.WAIT
+    assert (found.log_level, found.console) == ("info", True)
+
+
+def test_a_url_of_postgresql_is_left_alone(tmp_path: Path) -> None:
+    found = read_settings(written(tmp_path, ANALYZER))
+    assert found.database == "postgresql://croupier@db/analyzer"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("rôle =", "cannot read"),
+        (SHUFFLER + "colour = 1", "unknown key 'peer.colour'"),
+        ("colour = 1\n" + SHUFFLER, "unknown key 'colour'; known here: role, plan"),
+        (SHUFFLER + "[limits]\nqueue = 1", "unknown key 'limits.queue'; known here: body_bytes"),
+        (SHUFFLER.replace('plan = "plan.json"', ""), "missing key 'plan'"),
+        (SHUFFLER.replace('directory = "keys"', ""), "missing key 'keys.directory'"),
+        (
+            SHUFFLER.replace('"shuffler"', '"shuffle"', 1),
+            "role must be one of shuffler, analyzer, got 'shuffle'",
+        ),
+        (
+            'transport = "bit"' + SHUFFLER,
+            "transport must be one of bits, shares, sealed, got 'bit'",
+        ),
+        ("keys = 3\n" + ANALYZER.replace("[keys]", "[key]"), "unknown key 'key'"),
+        ("listen = 3" + SHUFFLER, "listen must be a table, got 3"),
+        (
+            SHUFFLER + '[listen]\nport = "80"',
+            "listen.port must be a whole number of at least 0, got '80'",
+        ),
+        (SHUFFLER + "[listen]\nport = 65536", "listen.port must be below 65536, got 65536"),
+        (SHUFFLER + "[listen]\nport = true", "listen.port must be a whole number"),
+        (SHUFFLER + "[limits]\nqueue_length = 0", "limits.queue_length must be at least 1, got 0"),
+        (
+            SHUFFLER + "[limits]\nbody_bytes = -1",
+            "limits.body_bytes must be a whole number of at least 0, got -1",
+        ),
+        ('console = "yes"' + SHUFFLER, "console must be true or false, got 'yes'"),
+        ('log_level = "loud"' + SHUFFLER, "log_level must be one of debug, info"),
+        (SHUFFLER.replace('"plan.json"', "7"), "plan must be text, got 7"),
+        (SHUFFLER.replace('"plan.json"', '""'), "plan must be text, got ''"),
+        (
+            SHUFFLER + '[batches]\nshort = "guess"',
+            "batches.short must be one of wait, pad, drop, got 'guess'",
+        ),
+        (SHUFFLER + "[batches]\nfloor = 0", "batches.floor must be above 0 and at most 1, got 0.0"),
+        (SHUFFLER + '[batches]\nfloor = "half"', "batches.floor must be a number, got 'half'"),
+        (SHUFFLER + "[batches]\nfloor = nan", "batches.floor must be a number, got nan"),
+        (SHUFFLER + "[batches]\nafter_seconds = -1.0", "batches.after_seconds must be at least 0"),
+        (
+            SHUFFLER + "[courier]\nlease = 10",
+            "courier.lease must be longer than courier.timeout, got 10.0 and 30.0",
+        ),
+        (
+            SHUFFLER.replace("https://", "ftp://"),
+            "peer.url must be an http or https address, got 'ftp://",
+        ),
+        (
+            SHUFFLER.replace('token_file = "token"', ""),
+            "a shuffler needs peer.url and peer.token_file",
+        ),
+        (SHUFFLER + 'signing_key = "ab"', "one of signing_key and signing_key_file"),
+        (
+            SHUFFLER.replace('signing_key_file = "analyzer-key"', ""),
+            "one of signing_key and signing_key_file",
+        ),
+        (
+            ANALYZER.replace("0" * 64, "secret"),
+            "access.token_hash must be 64 lower-case hex digits",
+        ),
+        (ANALYZER.partition("[access]")[0], "an analyzer needs access.token_hash"),
+        (
+            ANALYZER + '[batches]\nshort = "pad"',
+            "unknown key 'batches': an analyzer takes batches as they come",
+        ),
+        (ANALYZER + "[courier]\nevery = 1.0", "unknown key 'courier'"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_file(tmp_path: Path, text: str, words: str) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(SettingsError) as found:
+        read_settings(path)
+    assert words in str(found.value)
+    assert str(path) in str(found.value)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"cannot read .*none\.toml: No such file"):
+        read_settings(tmp_path / "none.toml")
+
+
+def test_secrets_that_others_can_read_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text("secret\n")
+    path.chmod(0o640)
+    with pytest.raises(SettingsError, match="can be read by others; run: chmod 600"):
+        read_secret(path, "token")
+    path.chmod(0o600)
+    assert read_secret(path, "token") == "secret"
+    path.write_text(" \n")
+    with pytest.raises(SettingsError, match="is empty"):
+        read_secret(path, "token")
+    with pytest.raises(SettingsError, match="cannot read the token"):
+        read_secret(tmp_path / "none", "token")
+
+
+def test_a_layout_gives_each_role_its_own_and_the_analyzer_no_token(
+    tmp_path: Path, roles_of: Callable[[Transport], Roles]
+) -> None:
+    directory = roles_of(Transport.BITS).directory
+    shuffler, analyzer = (
+        read_settings(directory / role / "settings.toml") for role in ("shuffler", "analyzer")
+    )
+    assert shuffler.database != analyzer.database
+    assert shuffler.keys.directory != analyzer.keys.directory
+    assert shuffler.peer.token_file is not None
+    token = read_secret(shuffler.peer.token_file, "token")
+    assert analyzer.access.token_hash == token_hash(token)
+    held = b"".join(
+        one.read_bytes() for one in (directory / "analyzer").rglob("*") if one.is_file()
+    )
+    assert token.encode() not in held
+    for path in directory.rglob("*"):
+        if path.is_file() and ".db" not in path.name:
+            assert path.stat().st_mode & 0o077 == 0
+
+
+def test_a_layout_overwrites_nothing(roles_of: Callable[[Transport], Roles]) -> None:
+    roles = roles_of(Transport.BITS)
+    with pytest.raises(FileExistsError):
+        lay_out(roles.directory, made_plan(), Transport.BITS)

@@ -1,0 +1,140 @@
+"""Random schedules of uploads, replays, crashes, lost messages, clock jumps and races."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from croupier.service.states import State
+
+from .simulation import PLAN, USERS, Fault, Moment, Simulation
+
+Places = Callable[[str], str]
+Event = tuple[str, tuple[Any, ...]]
+
+PROCESS = st.integers(0, 1)
+CHOSEN = st.integers(0, 200)
+GROUP = st.lists(st.integers(0, USERS - 1), min_size=1, max_size=4)
+
+
+def event(name: str, *arguments: st.SearchStrategy[Any]) -> st.SearchStrategy[Event]:
+    return st.tuples(st.just(name), st.tuples(*arguments))
+
+
+EVENTS = st.one_of(
+    event("send", PROCESS, GROUP),
+    event("send", PROCESS, GROUP),
+    event("send", PROCESS, GROUP),
+    event("replay", PROCESS, CHOSEN),
+    event("forge", PROCESS, CHOSEN, st.booleans()),
+    event("seal", PROCESS),
+    event("release", PROCESS),
+    event("race", PROCESS),
+    event("overtaken", PROCESS),
+    event("deliver", PROCESS),
+    event("finish", PROCESS),
+    event("scrub", PROCESS),
+    event("work", PROCESS, st.booleans()),
+    event("work", PROCESS, st.booleans()),
+    event("jump", st.sampled_from([-90_000.0, -30.0, 30.0, 61.0, 90_000.0])),
+)
+"""In the order in which things usually happen."""
+
+FAULTS = st.one_of(
+    st.just(Fault()),
+    st.builds(Fault, st.sampled_from(Moment), st.integers(0, 2)),
+)
+
+SCHEDULES = st.lists(st.tuples(EVENTS, FAULTS), min_size=20, max_size=60)
+
+
+def run(schedule: list[tuple[Event, Fault]], places: Places, kind: str) -> Simulation:
+    simulation = Simulation(places(kind), places(kind))
+    try:
+        for (name, arguments), fault in schedule:
+            simulation.run(_event(name, arguments), fault)
+        simulation.complete()
+        simulation.check()
+    finally:
+        simulation.stop()
+    return simulation
+
+
+def _event(name: str, arguments: tuple[Any, ...]) -> Callable[[Simulation], object]:
+    return lambda simulation: getattr(simulation, name)(*arguments)
+
+
+def many(examples: int) -> settings:
+    return settings(max_examples=examples, suppress_health_check=list(HealthCheck))
+
+
+@many(200)
+@given(schedule=SCHEDULES)
+def test_no_schedule_loses_or_repeats_a_report_on_sqlite(
+    places: Places, schedule: list[tuple[Event, Fault]]
+) -> None:
+    run(schedule, places, "sqlite")
+
+
+@many(40)
+@given(schedule=SCHEDULES)
+def test_no_schedule_loses_or_repeats_a_report_on_postgresql(
+    places: Places, schedule: list[tuple[Event, Fault]]
+) -> None:
+    run(schedule, places, "postgresql")
+
+
+@pytest.mark.slow
+@many(4000)
+@given(schedule=SCHEDULES)
+def test_no_schedule_of_thousands_loses_or_repeats_a_report_on_sqlite(
+    places: Places, schedule: list[tuple[Event, Fault]]
+) -> None:
+    run(schedule, places, "sqlite")
+
+
+@pytest.mark.slow
+@many(1500)
+@given(schedule=SCHEDULES)
+def test_no_schedule_of_thousands_loses_or_repeats_a_report_on_postgresql(
+    places: Places, schedule: list[tuple[Event, Fault]]
+) -> None:
+    run(schedule, places, "postgresql")
+
+
+@pytest.mark.parametrize("moment", list(Moment))
+@pytest.mark.parametrize("spared", range(3))
+def test_every_step_survives_every_fault(
+    kind: str, places: Places, moment: Moment, spared: int
+) -> None:
+    """Each step of a life fails once and is then taken again."""
+    simulation = Simulation(places(kind), places(kind))
+    try:
+        for batch in range(3):
+            users = range(3 * batch, 3 * batch + 3)
+            for name, arguments in _life(list(users)):
+                simulation.run(_event(name, arguments), Fault(moment, spared))
+                simulation.run(_event(name, arguments), Fault())
+            simulation.run(_event("deliver", (0,)), Fault())
+        assert simulation.processes[0].current(PLAN.id).state in {
+            State.ACKNOWLEDGED,
+            State.SCRUBBED,
+        }
+        simulation.complete()
+        simulation.check()
+    finally:
+        simulation.stop()
+
+
+def _life(users: list[int]) -> list[Event]:
+    return [
+        ("send", (0, users)),
+        ("seal", (0,)),
+        ("race", (1,)),
+        ("deliver", (0,)),
+        ("scrub", (1,)),
+    ]

@@ -1,0 +1,224 @@
+"""Reports in two halves: one set, one sum, one answer."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from croupier import wire
+from croupier.errors import WireError
+from croupier.service import shares
+from croupier.service.batching import ShufflerStore
+from croupier.service.carriage import Shares
+from croupier.service.database import Database
+from croupier.service.learning import AnalyzerStore
+from croupier.service.reasons import Reason, Refusal
+from croupier.service.states import Basis, Released, State
+
+from .devices import KEY, PUBLIC, USERS, packed, plan_of, reports, upload
+from .world import basis
+
+Databases = Callable[[str], Database]
+
+
+class Sharing:
+    """A batch of shares on its way."""
+
+    def __init__(self, databases: Databases, **changes: Any) -> None:
+        self.plan = plan_of("vector-sum", **changes)
+        self.way = Shares(self.plan)
+        self.database = databases("shuffler")
+        self.store = ShufflerStore(self.database, carriage=Shares)
+        self.analyzer = AnalyzerStore(databases("analyzer"))
+        self.first = self.analyzer.open_plan(self.plan).model
+        self.store.open_plan(self.plan, Basis(0, self.first.hash, PUBLIC))
+        self.made = reports(self.plan, 0)
+
+    def released(self, spoilt: int = 0) -> Released:
+        state = self.store.current(self.plan.id)
+        payloads = [packed(self.way, state, report.messages) for report in self.made]
+        # The seal ends a payload; without its last byte it does not open.
+        payloads[:spoilt] = [one[:-1] + bytes([one[-1] ^ 1]) for one in payloads[:spoilt]]
+        sent = [upload(self.way, state, user, one) for user, one in enumerate(payloads)]
+        assert self.store.take(sent) == [None] * USERS
+        assert self.store.seal(self.plan.id)
+        found = self.store.release(self.plan.id)
+        assert found is not None
+        return found
+
+    def decided(self, found: Released) -> bytes:
+        state = self.store.current(self.plan.id)
+        header, messages = wire.decode_batch(self.way.released_shapes(0), found.body)
+        flags, tally = shares.open_shares(messages[shares.SHARE], KEY, self.way.binding(state))
+        digest = hashlib.sha256(found.body).digest()
+        return self.analyzer.decide(
+            self.plan.id, 0, header.model_hash, digest, wire.encode_flags(flags), tally
+        )
+
+    def expected(self, spoilt: int = 0) -> np.ndarray:
+        release = self.plan.release(0)
+        tally = sum(release.tally(one.messages) for one in self.made[spoilt:])  # type: ignore[attr-defined]
+        return np.asarray(release.settle(tally, USERS - spoilt))  # type: ignore[attr-defined]
+
+
+def test_two_halves_give_the_sum_and_nothing_else(databases: Databases) -> None:
+    sharing = Sharing(databases)
+    plan_id = sharing.plan.id
+    flags = sharing.decided(sharing.released())
+    share = sharing.store.share(plan_id, 0, flags)
+    published = sharing.analyzer.settle(plan_id, 0, share)
+    np.testing.assert_array_equal(sharing.analyzer.sums(plan_id)[0], sharing.expected())
+    assert (published.model.version, published.next_batch) == (1, 1)
+    assert sharing.analyzer.clipped(plan_id) == 0
+    again = sharing.analyzer.settle(plan_id, 0, sharing.store.share(plan_id, 0, flags))
+    assert again.document == published.document
+    sharing.store.acknowledge(plan_id, 0, basis(published))
+    assert sharing.store.scrub(plan_id) == 1
+
+
+def test_seeds_stay_with_the_shuffler_until_one_sum_is_released(databases: Databases) -> None:
+    sharing = Sharing(databases)
+    found = sharing.released()
+    flags = sharing.decided(found)
+
+    def seeds() -> bytes | None:
+        with sharing.database.reading() as transaction:
+            row = transaction.one("SELECT seeds FROM batches WHERE batch = 0")
+        assert row is not None
+        return None if row[0] is None else bytes(row[0])
+
+    kept = seeds()
+    assert kept is not None
+    assert len(kept) == USERS * shares.SEED
+    assert all(kept[32 * n : 32 * n + 32] not in found.body for n in range(USERS))
+    sharing.store.share(sharing.plan.id, 0, flags)
+    assert seeds() is None
+
+
+def test_a_second_set_is_never_added_up(databases: Databases) -> None:
+    sharing = Sharing(databases, honest_fraction=0.5)
+    flags = sharing.decided(sharing.released())
+    first = sharing.store.share(sharing.plan.id, 0, flags)
+    fewer = wire.encode_flags(np.arange(USERS) > 0)
+    with pytest.raises(Refusal) as refused:
+        sharing.store.share(sharing.plan.id, 0, fewer)
+    assert refused.value.reason is Reason.ID_CONFLICT
+    assert sharing.store.share(sharing.plan.id, 0, flags) == first
+
+
+def test_of_two_sets_at_once_the_first_wins(databases: Databases) -> None:
+    sharing = Sharing(databases, honest_fraction=0.5)
+    flags = sharing.decided(sharing.released())
+    fewer = wire.encode_flags(np.arange(USERS) > 0)
+    plan_id, first = sharing.plan.id, []
+
+    class Slow(Shares):
+        """Adds up while somebody else does."""
+
+        def combine(self, index: int, seeds: bytes, opened: bytes) -> bytes:
+            first.append(sharing.store.share(plan_id, 0, flags))
+            return super().combine(index, seeds, opened)
+
+    slow = ShufflerStore(sharing.database, carriage=Slow)
+    with pytest.raises(Refusal) as refused:
+        slow.share(plan_id, 0, fewer)
+    assert refused.value.reason is Reason.ID_CONFLICT
+    assert sharing.store.share(plan_id, 0, flags) == first[0]
+
+
+def test_a_set_without_enough_honest_noise_is_refused(databases: Databases) -> None:
+    sharing = Sharing(databases, honest_fraction=0.5)
+    sharing.decided(sharing.released())
+    for count in (0, 1, 2):
+        with pytest.raises(Refusal) as refused:
+            sharing.store.share(sharing.plan.id, 0, wire.encode_flags(np.arange(USERS) < count))
+        assert refused.value.reason is Reason.GUARANTEE_NOT_MET
+    assert sharing.store.share(sharing.plan.id, 0, wire.encode_flags(np.arange(USERS) < 3))
+
+
+def test_flags_of_another_length_are_refused(databases: Databases) -> None:
+    sharing = Sharing(databases)
+    sharing.released()
+    with pytest.raises(WireError):
+        sharing.store.share(sharing.plan.id, 0, b"\xff\xff")
+
+
+def test_reports_that_do_not_open_are_left_out_by_both(databases: Databases) -> None:
+    sharing = Sharing(databases, honest_fraction=0.5)
+    flags = sharing.decided(sharing.released(spoilt=2))
+    assert wire.decode_flags(flags, USERS).sum() == USERS - 2
+    share = sharing.store.share(sharing.plan.id, 0, flags)
+    sharing.analyzer.settle(sharing.plan.id, 0, share)
+    np.testing.assert_array_equal(sharing.analyzer.sums(sharing.plan.id)[0], sharing.expected(2))
+
+
+def test_the_set_is_decided_once(databases: Databases) -> None:
+    """By the second time a key may have expired, and fewer reports open."""
+    sharing = Sharing(databases)
+    found = sharing.released()
+    flags = sharing.decided(found)
+    digest = hashlib.sha256(found.body).digest()
+    size = sharing.plan.layout.size
+    place = (sharing.plan.id, 0, sharing.first.hash)
+    again = sharing.analyzer.decide(*place, digest, b"\0", np.zeros(size, np.uint32))
+    assert again == flags
+    with pytest.raises(Refusal) as refused:
+        sharing.analyzer.decide(*place, b"other", flags, np.zeros(size, np.uint32))
+    assert refused.value.reason is Reason.ID_CONFLICT
+    sharing.analyzer.settle(sharing.plan.id, 0, sharing.store.share(sharing.plan.id, 0, flags))
+    assert sharing.analyzer.decide(*place, digest, b"\0", np.zeros(size, np.uint32)) == flags
+
+
+def test_halves_are_joined_once(databases: Databases) -> None:
+    sharing = Sharing(databases)
+    plan_id = sharing.plan.id
+    with pytest.raises(Refusal) as refused:
+        sharing.analyzer.settle(plan_id, 0, bytes(4))
+    assert refused.value.reason is Reason.STALE_BATCH
+    flags = sharing.decided(sharing.released())
+    share = sharing.store.share(plan_id, 0, flags)
+    with pytest.raises(WireError):
+        sharing.analyzer.settle(plan_id, 0, share[:-1])
+    sharing.analyzer.settle(plan_id, 0, share)
+    with pytest.raises(Refusal) as refused:
+        sharing.analyzer.settle(plan_id, 0, bytes(len(share)))
+    assert refused.value.reason is Reason.ID_CONFLICT
+    assert len(sharing.analyzer.ledger(plan_id)) == 1
+
+
+def test_counts_that_no_reports_add_up_to_are_clipped_and_counted(databases: Databases) -> None:
+    sharing = Sharing(databases)
+    plan_id = sharing.plan.id
+    flags = sharing.decided(sharing.released())
+    share = wire.decode_words(sharing.store.share(plan_id, 0, flags), sharing.plan.layout.size)
+    share = share.copy()
+    share[0] += np.uint32(2**31)
+    sharing.analyzer.settle(plan_id, 0, wire.encode_words(share))
+    assert sharing.analyzer.clipped(plan_id) == 1
+    sums, expected = sharing.analyzer.sums(plan_id)[0], sharing.expected()
+    np.testing.assert_array_equal(sums[1:], expected[1:])
+    release = sharing.plan.release(0)
+    most = USERS * len(sharing.made[0].messages["u0"])
+    counts = np.full(sharing.plan.layout.size, most)
+    assert sums[0] == release.settle(counts, USERS)[0]  # type: ignore[attr-defined]
+
+
+def test_a_batch_of_shares_is_not_acknowledged_before_they_are_added_up(
+    databases: Databases,
+) -> None:
+    sharing = Sharing(databases)
+    flags = sharing.decided(sharing.released())
+    after = Basis(1, "11" * 32, PUBLIC)
+    with pytest.raises(Refusal) as refused:
+        sharing.store.acknowledge(sharing.plan.id, 0, after)
+    assert refused.value.reason is Reason.BATCH_CLOSED
+    sharing.store.share(sharing.plan.id, 0, flags)
+    assert sharing.store.acknowledge(sharing.plan.id, 0, after).state is State.OPEN
+    sharing.store.scrub(sharing.plan.id)
+    with pytest.raises(Refusal) as refused:
+        sharing.store.share(sharing.plan.id, 0, flags)
+    assert refused.value.reason is Reason.STALE_BATCH
