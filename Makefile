@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/.stamp
 FIGURES := fig1 fig2 batch-size returning ladder frontier trust horizon
 
-.PHONY: run test test-slow lint bench bench-service figures docs mutants clean
+.PHONY: run test test-slow test-browser lint bench bench-service figures docs mutants clean
 
 run: $(STAMP)
 	$(BIN)/croupier compare --epsilon 1 --delta 1e-5 --dim 5 --arms 100 --horizon 20000 --out figures/
@@ -14,6 +14,15 @@ test: lint
 
 test-slow: $(STAMP)
 	$(BIN)/pytest -m slow
+
+# The console in a real Chromium, Debian's own; nothing is downloaded by the tests themselves.
+test-browser: $(STAMP)
+	@{ command -v chromium && command -v chromedriver; } >/dev/null \
+	  || apt-get install -y -qq chromium chromium-driver \
+	  || { echo "test-browser needs the Debian packages chromium and chromium-driver" >&2; exit 1; }
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[browser]'
+	@$(BIN)/python -c 'import selenium'
+	$(BIN)/pytest -m browser tests/browser
 
 lint: $(STAMP)
 	$(BIN)/ruff check

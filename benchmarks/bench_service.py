@@ -3,9 +3,8 @@
 The bare server is Starlette with one route. It commits the bytes of a report to SQLite, in the same
 group commit, and does nothing else: no decryption, no checks, no deduplication. Both run in
 processes of their own, in turns, under the same load: keep-alive connections, each with one
-request in flight. The two are compared per second of the server's processor time, since the time
-that a disk takes to synchronise is neither's merit. Many reports in one request are opened on all
-processors and share a commit, so that they are compared with single ones by the clock.
+request in flight. Both goals are judged per second of the server's processor time, by the median of
+the rounds; rates by the clock, which depend on the disk and on what else runs, are printed beside.
 """
 
 from __future__ import annotations
@@ -293,15 +292,16 @@ def report(found: dict[str, list[Measured]]) -> int:
         rates = f"{_middle(runs):>14,.0f}{_clock(runs):>11,.0f}"
         print(f"{names[kind]:<26}{rates}{p50:>9.1f}{p99:>9.1f}")
     ratio = _middle(found["single"]) / _middle(found["bare"])
-    gain = _clock(found["batched"]) / _clock(found["single"])
-    spared = _middle(found["batched"]) / _middle(found["single"])
-    print(f"\none report against the bare server: {ratio:.2f} (goal: at least {LEAST_OF_BARE})")
-    print(
-        f"{PER_REQUEST} per request against one: {gain:.1f} (goal: at least {LEAST_BATCHED:g})",
-        end="",
-    )
-    print(f", per processor second {spared:.1f}")
+    gain = _middle(found["batched"]) / _middle(found["single"])
+    clock = _clock(found["batched"]) / _clock(found["single"])
+    print(f"\none report against the bare server: {_verdict(ratio, LEAST_OF_BARE)}")
+    print(f"{PER_REQUEST} per request against one: {_verdict(gain, LEAST_BATCHED)}")
+    print(f"  the same by the clock: {clock:.2f}")
     return 0 if ratio >= LEAST_OF_BARE and gain >= LEAST_BATCHED else 1
+
+
+def _verdict(found: float, goal: float) -> str:
+    return f"{found:.2f} (goal: at least {goal:g}, {'met' if found >= goal else 'MISSED'})"
 
 
 def _middle(runs: list[Measured]) -> float:
@@ -317,8 +317,8 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command")
     for name, number in (("bare", 1), ("shuffler", 1), ("load", 5)):
         commands.add_parser(name).add_argument("told", nargs=number)
-    parser.add_argument("--reports", type=int, default=3200, help="single posts in a round")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--reports", type=int, default=2400, help="single posts in a round")
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--connections", type=int, default=64)
     parser.add_argument("--directory", help="where the databases are; a disk worth measuring")
     arguments = parser.parse_args()

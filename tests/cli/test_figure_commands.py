@@ -76,7 +76,7 @@ def test_fitted_slopes_are_in_the_words_the_document_and_the_table(
     found = document["panels"][0]["slopes"]["default"]
     assert main(arguments) == 0
     words = capsys.readouterr().out
-    assert f"Slope: default {found['power']:.2f} +- {found['standard_error']:.2f}" in words
+    assert f"Slope: default {found['power']:.3f} +- {found['standard_error']:.3f}" in words
     with (tmp_path / "horizon.csv").open() as file:
         column = {row["slope"] for row in csv.DictReader(file) if row["algorithm"] == "default"}
     assert column == {repr(found["power"])}

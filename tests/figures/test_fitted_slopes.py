@@ -59,6 +59,6 @@ def test_a_single_trial_has_no_error() -> None:
     series = line()
     slope = fitted_slope(series, outcomes(series, lambda at: [at]))
     assert slope.power == pytest.approx(1.0)
-    assert str(slope) == "1.00"
+    assert str(slope) == "1.000"
     assert slope.document()["standard_error"] is None
-    assert str(Slope(0.5, 0.031)) == "0.50 +- 0.03"
+    assert str(Slope(0.5, 0.031)) == "0.500 +- 0.031"

@@ -130,8 +130,38 @@ def test_merging_numbers_of_clones_costs_little_and_is_on_the_safe_side(
 ) -> None:
     merged = clones_delta(1.0, 10**6, 0.009)
     monkeypatch.setattr("croupier.privacy.clones.MOST_CELLS", 10**9)
+    number_of_clones.cache_clear()
     every = clones_delta(1.0, 10**6, 0.009)
+    number_of_clones.cache_clear()
     assert every < merged < 1.01 * every
+
+
+def test_merging_outcomes_further_costs_little_and_is_on_the_safe_side(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    merged = pair_losses(2.0, 10**5).delta(0.06)
+    monkeypatch.setattr("croupier.privacy.clones.MOST_OUTCOMES", 2**21)
+    finer = pair_losses(2.0, 10**5).delta(0.06)
+    assert 1e-9 < finer < merged < 1.03 * finer
+
+
+@pytest.mark.parametrize("users", [1, 2, 5, 1000])
+@pytest.mark.parametrize("local_epsilon", [0.05, 1.0, 6.0])
+def test_exchanging_the_two_laws_turns_the_losses_round(users: int, local_epsilon: float) -> None:
+    made = pair_losses(local_epsilon, users)
+    assert made.masses.sum() == pytest.approx(1 + ROUNDING, abs=1e-12)
+    assert made.masses[::-1] == pytest.approx(made.masses * np.exp(-made.grid), rel=1e-10)
+
+
+@pytest.mark.parametrize("users", [1, 2, 3, 6, 40])
+def test_losses_of_one_batch_have_the_moments_of_the_enumerated_pair(users: int) -> None:
+    first, second = dominating_pair(1.5, users)
+    seen = first > 0
+    losses = np.log(first[seen] / second[seen])
+    made = pair_losses(1.5, users)
+    spread = first[seen] @ losses**2
+    assert made.masses @ made.grid == pytest.approx(first[seen] @ losses, rel=1e-3)
+    assert spread * (1 - 1e-9) <= made.masses @ made.grid**2 <= spread * (1 + 2e-3)
 
 
 @pytest.mark.parametrize("users", [2, 1000, 10**6, 10**8])

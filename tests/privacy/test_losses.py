@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from croupier.privacy import losses
-from croupier.privacy.losses import Losses, composed, split
+from croupier.privacy.losses import Losses, composed, mirrored, split
 
 RESPONSE = np.array([math.exp(1.0), 1.0]) / (math.exp(1.0) + 1)
 """Randomised response with epsilon 1, and its two losses."""
@@ -65,6 +65,28 @@ def test_mass_that_is_cut_off_is_paid_for(monkeypatch: pytest.MonkeyPatch) -> No
     assert cut.infinite + cut.masses.sum() == pytest.approx(1, rel=1e-12)
     for epsilon in (0.0, 5.0, 10.0, 19.0):
         assert cut.delta(epsilon) >= response_delta(20, epsilon)
+
+
+@pytest.mark.parametrize("times", [40, 63, 200])
+@pytest.mark.parametrize("epsilon", [0.0, 5.0, 30.0])
+def test_a_coarser_grid_for_wide_sums_costs_little_and_is_on_the_safe_side(
+    times: int, epsilon: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(losses, "MOST_CELLS", 256)
+    made = composed(split(EDGES, RESPONSE, 0.25), times)
+    assert made.masses.size <= 256
+    assert made.step > 0.25
+    exact = response_delta(times, epsilon)
+    assert exact <= made.delta(epsilon) <= 1.05 * exact + 1e-12
+
+
+def test_a_mirrored_half_has_both_laws_of_the_whole() -> None:
+    whole = split(EDGES, RESPONSE, 0.5)
+    half = mirrored(split(EDGES[:1], RESPONSE[:1], 0.5, 1e-9))
+    assert half.infinite == 1e-9
+    assert half.masses.sum() == pytest.approx(1)
+    for epsilon in (-2.0, 0.0, 0.3, 1.5):
+        assert half.delta(epsilon) == pytest.approx(whole.delta(epsilon) + 1e-9, rel=1e-9)
 
 
 def test_infinite_losses_add_up_over_compositions() -> None:

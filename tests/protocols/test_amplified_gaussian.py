@@ -11,10 +11,12 @@ from croupier.errors import GuaranteeError
 from croupier.plan import Plan
 from croupier.privacy.budget import Budget
 from croupier.privacy.gdp import delta_of
+from croupier.privacy.shuffled_gaussian import ShuffledGaussianCurve, least_sigma
+from croupier.protocols import amplified_gaussian
 from croupier.protocols.amplified_gaussian import AmplifiedGaussian, AmplifiedGaussianRelease
 from croupier.protocols.base import Terms
 from croupier.shuffler import gather, shuffle
-from croupier.theory.schedules import FixedBatches
+from croupier.theory.schedules import FixedBatches, GrowingBatches
 
 LAYOUT = Layout(3)
 
@@ -138,6 +140,40 @@ def test_a_formula_outside_its_theorem_must_be_asked_for() -> None:
     terms = Terms("theorem", outside=True)
     made = AmplifiedGaussian.calibrate(Budget(1, 0.1), LAYOUT, FixedBatches(20, 200), terms)
     assert made.release(0).parameters["sigma"] > 0
+
+
+def growing(participations: int = 1) -> AmplifiedGaussian:
+    schedule, terms = GrowingBatches(100, 5000), Terms("certified", participations)
+    return AmplifiedGaussian.calibrate(Budget(1.0, 1e-5), LAYOUT, schedule, terms)
+
+
+def test_every_batch_size_is_certified_with_its_own_least_noise() -> None:
+    made = growing()
+    assert len({release.users for release in made.releases}) > 5
+    for index, release in enumerate(made.releases):
+        sigma = release.parameters["sigma"]
+        curve = ShuffledGaussianCurve(LAYOUT.device_sensitivity / sigma, made.honest_users(index))
+        assert curve.delta(1.0) <= 1e-5 < curve.delta(0.999)
+    assert made.guarantee().meets(Budget(1.0, 1e-5))
+    assert made.guarantee().epsilon(1e-5) == pytest.approx(1, rel=1e-6)
+    assert made.guarantee().epsilon(1e-5) <= 1
+
+
+@pytest.mark.parametrize("participations", [1, 3])
+def test_a_batch_size_is_calibrated_once(
+    participations: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def counted(budget: Budget, *, sensitivity: float, users: int, batches: int) -> float:
+        asked.append(users)
+        return least_sigma(budget, sensitivity=sensitivity, users=users, batches=batches)
+
+    monkeypatch.setattr(amplified_gaussian, "least_sigma", counted)
+    made = growing(participations)
+    sizes = {release.users for release in made.releases}
+    assert sorted(asked) == (sorted(sizes) if participations == 1 else [min(sizes)])
+    assert made.guarantee(participations).meets(Budget(1.0, 1e-5))
 
 
 def test_noise_must_be_there() -> None:

@@ -125,9 +125,8 @@ def test_the_analyzer_page_shows_what_privacy_has_cost() -> None:
     shown = Reader(text).shown
     assert shown["entries"] == "16 of 17 (94 %)"
     assert shown["left"] == "1"
-    assert shown["epsilon"] == "0.9877 at delta 1e-05"
-    assert shown["once"] == "0.75 at delta 1e-05"
-    assert shown["asked"] == "1 at delta 1e-05"
+    assert (shown["epsilon"], shown["delta"]) == ("0.9877", "1e-05")
+    assert (shown["once"], shown["asked"]) == ("0.75", "1")
     assert shown["reports"] == "65,432"
     assert shown["repairs"] == "3"
     assert (shown["version"], shown["age"], shown["hash"]) == ("9", "2 hours", "0123456789ab")
@@ -142,6 +141,11 @@ def test_a_model_from_before_the_start_has_a_least_age() -> None:
 def test_a_plan_without_a_promise_shows_no_epsilon() -> None:
     unproved = analyzer(epsilon=None, epsilon_asked=None, epsilon_batch=None, delta=None)
     assert Reader(html(unproved)).shown["epsilon"] == words.NOTHING
+
+
+def test_only_reports_of_an_open_batch_wait() -> None:
+    assert Reader(html(shuffler(state="sealed"))).shown["oldest"] == words.NOTHING
+    assert Reader(html(shuffler(filled=0))).shown["oldest"] == words.NOTHING
 
 
 def test_a_shuffler_that_has_not_begun_has_a_page() -> None:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -24,7 +25,7 @@ from croupier.service.device_sending import Outcome
 from croupier.service.participation import Participation, StateError
 from croupier.service.problems import problem_document
 from croupier.service.reasons import Reason, Refusal
-from croupier.shuffler import Batch, gather
+from croupier.shuffler import Batch, Report, gather
 from croupier.wire import Transport
 
 from .town import Town, town
@@ -402,40 +403,63 @@ def test_an_answer_that_means_nothing_is_no_answer(here: Town) -> None:
         assert device.flush() is Outcome.ACCEPTED
 
 
-def test_a_shuffler_that_refuses_for_ever_gets_few_draws(here: Town) -> None:
-    posts(here, lambda _: answer(Refusal(Reason.STALE_BATCH)))
-    with here.device(0) as device:
-        queue(device)
-        reasons = set()
-        for _ in range(20):
-            try:
-                device.flush(patience=1000.0)
-            except Refusal as refusal:
-                reasons.add(refusal.reason)
-        assert reasons == {Reason.PARTICIPATION_LIMIT}
-        assert (device.participations, device.remaining) == ([], 0)
-    # Two participations and sixteen to spare.
-    assert len(set(here.bridge.uploads)) == 18
-
-
-def test_a_report_for_a_key_that_is_gone_is_sealed_again_and_not_drawn_again(
-    here: Town, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    drawn: list[int] = []
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The batches that devices have drawn a report for."""
+    batches: list[int] = []
     report_once = Client.report
 
-    def counted(client: Client, *arguments: object) -> object:
-        drawn.append(1)
-        return report_once(client, *arguments)  # type: ignore[arg-type]
+    def noted(client: Client, *arguments: Any) -> Report:
+        made = report_once(client, *arguments)
+        batches.append(made.batch)
+        return made
 
-    monkeypatch.setattr(Client, "report", counted)
-    refusals = [Reason.UNKNOWN_KEY, Reason.UNDECRYPTABLE]
+    monkeypatch.setattr(Client, "report", noted)
+    return batches
+
+
+AGAIN = [
+    Reason.STALE_BATCH,
+    Reason.STALE_MODEL,
+    Reason.ID_CONFLICT,
+    Reason.UNKNOWN_KEY,
+    Reason.UNDECRYPTABLE,
+]
+
+
+def test_a_shuffler_that_refuses_a_report_in_any_way_gets_no_second_draw(
+    here: Town, drawn: list[int]
+) -> None:
+    refusals = list(AGAIN)
     posts(here, lambda _: answer(Refusal(refusals.pop())) if refusals else None)
     with here.device(0) as device:
         queue(device)
+        assert device.flush(patience=1000.0) is Outcome.ACCEPTED
+        assert device.participations == [0]
+    assert len(set(here.bridge.uploads)) == 1 + len(AGAIN)
+    assert drawn == [0]
+
+
+def test_what_was_drawn_for_a_batch_is_kept_over_a_restart(here: Town, drawn: list[int]) -> None:
+    posts(here, lambda _: answer(Refusal(Reason.UNKNOWN_KEY)))
+    with here.device(0) as device:
+        queue(device)
+        assert device.flush(patience=0.0) is Outcome.WAITING
+    here.bridge.fault = None
+    with here.device(0) as device:
         assert device.flush() is Outcome.ACCEPTED
-    assert len(set(here.bridge.uploads)) == 3
-    assert len(drawn) == 1
+    assert drawn == [0]
+
+
+def test_reports_that_are_refused_for_ever_are_drawn_for_few_batches(tmp_path: Path) -> None:
+    ledger = Participation(tmp_path)
+    for batch in range(18):
+        assert ledger.remaining("plan", 2) > 0
+        ledger.spend("plan", batch)
+        ledger.refund("plan", batch)
+    # Two participations and sixteen to spare.
+    assert ledger.spent() == 0
+    assert Participation(tmp_path).remaining("plan", 2) == 0
 
 
 def test_a_plan_that_has_ended_takes_no_report_and_still_lets_choose() -> None:

@@ -214,7 +214,7 @@ def check(battle: Battle, plan: Plan, honest: int) -> None:
     assert battle.growth < MOST_GROWTH
 
 
-REFUSALS = {"malformed", "bad-version", "wrong-length", "body-too-large", "id-conflict"}
+REFUSALS = {"bad-version", "wrong-length", "body-too-large", "id-conflict"}
 
 
 def test_sixty_devices_of_which_six_are_hostile(tmp_path: Path) -> None:

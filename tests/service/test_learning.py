@@ -233,6 +233,34 @@ class CrashError(Exception):
     """Raised around a commit."""
 
 
+def test_what_was_learnt_but_not_committed_is_forgotten(
+    kind: str, places: Callable[[str], str]
+) -> None:
+    """Even if another process has learnt from other bytes for the same batch meanwhile."""
+    armed = False
+
+    def hook() -> None:
+        if armed:
+            raise CrashError
+
+    plan, url = noiseless(dim=3), places(kind)
+    databases = [Database.open(url, "analyzer", hooks) for hooks in (Hooks(hook), Hooks())]
+    store, other = map(AnalyzerStore, databases)
+    store.open_plan(plan)
+    send(store, plan, 0)
+    armed = True
+    with pytest.raises(CrashError):
+        send(store, plan, 1)
+    armed = False
+    send(other, plan, 1, seed=1)
+    role = Analyzer(plan)
+    for index, seed in enumerate((0, 1, 0)):
+        expected = role.receive(batch_of(plan, index, seed))
+    assert send(store, plan, 2).model.hash == expected.hash
+    for database in databases:
+        database.close()
+
+
 @pytest.mark.parametrize("moment", ["before_commit", "after_commit"])
 def test_a_crash_leaves_nothing_in_memory_that_the_database_does_not_have(
     databases: Databases, kind: str, places: Callable[[str], str], moment: str

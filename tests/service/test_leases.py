@@ -67,6 +67,8 @@ def test_a_batch_is_leased_to_one_at_a_time(databases: Databases) -> None:
     assert lease is not None
     assert (lease.plan_id, lease.batch, lease.until) == (plan.id, 0, 1060.0)
     assert store.lease("b", 60) is None
+    now = 1059.0
+    assert store.lease("b", 60) is None
     now = 1060.0
     taken = store.lease("b", 60)
     assert taken is not None

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 from croupier.plan import Plan
+from croupier.service.batching import ShufflerStore
+from croupier.service.carriage import Bits
 from croupier.service.database import Database
 from croupier.service.reasons import Reason, Refusal
-from croupier.service.states import Basis, State
+from croupier.service.states import Basis, BatchState, State
 
 from .world import (
     HASHES,
@@ -59,6 +61,22 @@ def test_padding_is_randomised_like_a_report(databases: Databases) -> None:
         # Six standard deviations of a binomial: false alarms once in a hundred million.
         assert abs(ones[label] - expected) < 6 * np.hypot(spread, np.sqrt(40) / 2)
         assert ones[label] not in {0, found.messages[label].size}
+
+
+def test_a_batch_that_is_emptied_while_it_is_padded_stays_open(databases: Databases) -> None:
+    plan, database = noiseless(users=5), databases("shuffler")
+    rival = begun(database, plan)
+
+    class Slow(Bits):
+        """Makes reports of nobody while somebody else drops the batch."""
+
+        def nobody(self, batch: BatchState) -> bytes:
+            rival.drop(plan.id)
+            return super().nobody(batch)
+
+    fill(rival, plan, range(4))
+    assert ShufflerStore(database, carriage=Slow).pad(plan.id, 4) == 0
+    assert rival.current(plan.id).filled == 0
 
 
 def test_a_dropped_batch_begins_again(databases: Databases) -> None:

@@ -151,7 +151,7 @@ def _rates(axis: Axes, panel: Points, outcomes: Outcomes) -> None:
         grown = 2 * start * (np.array(places) / places[0]) ** rate.power
         axis.plot(
             places, grown, linestyle=style, color="#000000", linewidth=1,
-            label=f"theory, {rate.label}: slope {rate.power:.2f}",
+            label=f"theory, {rate.label}: slope {rate.power:.3f}",
         )  # fmt: skip
 
 

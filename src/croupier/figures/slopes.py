@@ -22,8 +22,8 @@ class Slope:
 
     def __str__(self) -> str:
         """The power, with its error where there is one."""
-        error = "" if math.isnan(self.standard_error) else f" +- {self.standard_error:.2f}"
-        return f"{self.power:.2f}{error}"
+        error = "" if math.isnan(self.standard_error) else f" +- {self.standard_error:.3f}"
+        return f"{self.power:.3f}{error}"
 
     def document(self) -> dict[str, float | None]:
         """Plain values for JSON."""

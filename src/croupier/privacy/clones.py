@@ -30,6 +30,9 @@ Counts = NDArray[np.int64]
 TAIL = 70.0
 """Clones are counted up to a mass of exp(-TAIL), 4e-31, on either side."""
 
+MISSING = 2 * math.exp(-TAIL)
+"""No smaller delta is ever proved."""
+
 MOST_CELLS = 1024
 """More numbers of clones than this are merged into cells."""
 
@@ -120,7 +123,7 @@ def number_of_clones(local_epsilon: float, users: int) -> Clones:
     lowest, highest = max(0, math.floor(mean - below)), min(users - 1, math.ceil(mean + above))
     numbers = np.arange(lowest, highest + 1)
     weights = binom.pmf(numbers, users - 1, math.exp(-local_epsilon))
-    return _merged(Clones(numbers, weights, 2 * math.exp(-TAIL)), MOST_CELLS)
+    return _merged(Clones(numbers, weights, MISSING), MOST_CELLS)
 
 
 def _merged(clones: Clones, most: int) -> Clones:
@@ -182,7 +185,7 @@ def _upper_half(local_epsilon: float, clones: Clones) -> tuple[Floats, Floats, F
 
 
 def _masses(counts: Counts, totals: Counts) -> Floats:
-    """Bin(total, 1/2) of every row's counts, each the one before times a ratio: fast, and exact."""
+    """Bin(total, 1/2) of each row's counts, (cells, offsets): each is the one before by a ratio."""
     first = binom.pmf(counts[:, :1], totals, 0.5)
     ratios = np.maximum(0, totals - counts[:, :-1]) / counts[:, 1:]
     return np.cumprod(np.hstack([first, ratios]), axis=1)
@@ -198,6 +201,6 @@ def _sides(local_epsilon: float, counts: Counts, totals: Counts) -> tuple[Floats
 
 def _step(likely: Floats, unlikely: Floats, losses: Floats) -> float:
     """A fraction of the standard deviation; the other half has the opposite losses."""
-    mean = ((likely - unlikely) * losses).sum()
-    variance = ((likely + unlikely) * losses**2).sum() - mean**2
+    mean = float(((likely - unlikely) * losses).sum())
+    variance = (likely * (losses - mean) ** 2 + unlikely * (losses + mean) ** 2).sum()
     return math.sqrt(variance) / CELLS_PER_STD

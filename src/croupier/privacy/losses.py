@@ -20,8 +20,7 @@ NEGLIGIBLE = 1e-31
 """Mass that is cut off at either end after a convolution, and accounted for."""
 
 MOST_CELLS = 2048
-"""Sums of many losses spread, so their grid may be coarser: at 24 standard deviations the
-splitting adds less than 1e-4 of the variance."""
+"""Wider sums go on a coarser grid; over 24 standard deviations that adds 1e-4 of the variance."""
 
 ROUNDING = 1e-10
 """Relative error allowed for the masses and their sums."""
@@ -80,7 +79,8 @@ def mirrored(upper: Losses) -> Losses:
     """
     places = upper.lowest + np.arange(upper.masses.size)
     top = int(places[-1])
-    masses = np.bincount(top + places, upper.masses, 2 * top + 1)
+    masses = np.zeros(2 * top + 1)
+    masses[top + places] = upper.masses
     masses[top - places] += upper.masses * np.exp(-places * upper.step)
     return Losses(upper.step, -top, masses, upper.infinite)
 

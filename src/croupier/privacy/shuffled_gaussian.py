@@ -21,7 +21,7 @@ from scipy.special import ndtri
 from croupier.arguments import positive, whole
 from croupier.privacy import gdp
 from croupier.privacy.budget import LEAST_DELTA, Budget
-from croupier.privacy.clones import ROUNDING, Divergence, composed_divergence
+from croupier.privacy.clones import MISSING, ROUNDING, Divergence, composed_divergence
 from croupier.privacy.guarantee import WorstCurve
 
 STEPS_PER_DOUBLING = 512
@@ -118,7 +118,7 @@ class WorstShuffledCurve(WorstCurve):
         worst = 0.0
         for curve in self.curves:
             # Batches calibrated alike differ by rounding, and delta alone is found faster.
-            if curve.delta(worst) > delta:
+            if worst < math.inf and curve.delta(worst) > delta:
                 worst = max(worst, curve.epsilon(delta))
         return worst
 
@@ -127,7 +127,7 @@ def least_sigma(budget: Budget, *, sensitivity: float, users: int, batches: int 
     """The least noise per coordinate of a report with which the curve meets ``budget``."""
     positive("sensitivity", sensitivity)
     mu = gdp.mu_of(budget.epsilon, budget.delta) / math.sqrt(whole("batches", batches, 1))
-    if budget.epsilon <= _widest(whole("users", users, 1), batches):
+    if budget.epsilon <= _widest(whole("users", users, 1), batches) and budget.delta > MISSING:
         mu = _loudest(budget, users, batches, mu)
 
     def meets(sigma: float) -> bool:
@@ -244,9 +244,9 @@ def _loudest(budget: Budget, users: int, batches: int, alone: float) -> float:
         guess = gdp.delta_of(_nearly(index, users, batches), budget.epsilon)
         return guess >= budget.delta / 2
 
-    # Where the guess was too bold no noise is enough; below, it soon is.
-    tries = (value(index) for index in range(_first(full, _last(users)), -1, -SKIPPED))
-    found, tried = 0.0, max(alone, next(filter(None, tries), 0.0))
+    # Where the guess was too bold no noise is enough; a little below it is.
+    below = range(_first(full, _last(users)), -1, -SKIPPED)
+    found, tried = 0.0, max(alone, next(filter(None, map(value, below)), 0.0))
     while tried > found * (1 + PRECISION):
         found = tried
         curve = ShuffledGaussianCurve(found, users, batches)
@@ -256,7 +256,6 @@ def _loudest(budget: Budget, users: int, batches: int, alone: float) -> float:
 
 def _loudness(budget: Budget, users: int, batches: int) -> Callable[[int], float]:
     """The largest mu that meets the budget by clones at each local epsilon, 0 if none."""
-
     # A little less than the budget, so that the curve's own rounding does not exceed it.
     delta = budget.delta * (1 - 10 * PRECISION)
 

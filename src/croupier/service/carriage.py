@@ -6,7 +6,6 @@ role between ``unpack`` and ``pack``.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
@@ -173,13 +172,16 @@ class Shares(Carriage):
         return shares.released_shapes(self._size(index), self.plan.users(index))
 
     def combine(self, index: int, seeds: bytes, opened: bytes) -> bytes:
-        """The sum of the masks; over few reports it would have the noise of few."""
+        """The sum of the masks, over all reports or none.
+
+        Who is left out takes noise along. The plan counts on the noise of ``honest_fraction`` of
+        the users, and an analyzer that may leave out some would leave out honest ones.
+        """
         users = self.plan.users(index)
-        least = math.ceil(self.plan.terms.honest_fraction * users)
         flags = wire.decode_flags(opened, users)
         rows = np.frombuffer(seeds, np.uint8).reshape(users, shares.SEED)
         try:
-            return wire.encode_words(shares.sum_masks(rows, flags, self._size(index), least))
+            return wire.encode_words(shares.sum_masks(rows, flags, self._size(index), users))
         except RefusedError as error:
             raise Refusal(Reason.GUARANTEE_NOT_MET, str(error)) from error
 

@@ -10,11 +10,11 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any, Self
 
 from croupier import wire
 from croupier.arguments import whole
@@ -67,6 +67,31 @@ class DemoReport:
         return {"kind": "demo", **asdict(self)}
 
 
+class Stop:
+    """Ctrl-C and its kin: noted when they come, heeded where no process is half started."""
+
+    def __init__(self) -> None:
+        self._asked = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)
+
+    def heed(self) -> None:
+        """Stop here, if asked to."""
+        if self._asked:
+            raise KeyboardInterrupt
+
+    def _note(self, _number: int, _frame: FrameType | None) -> None:
+        self._asked = True
+
+
 def demo_plan(devices: int) -> Plan:
     """Growing batches at epsilon 1: enough for a few thousand users to be served well."""
     whole("devices", devices, LEAST_DEVICES)
@@ -84,8 +109,9 @@ def run_demo(directory: Path, devices: int, seed: int, progress: Progress) -> De
     """Run both services and all devices; whatever happens, no process is left running."""
     started = time.monotonic()
     plan = demo_plan(devices)
-    with ending() as stack:
-        services = stack.enter_context(LocalServices(directory / "services", plan))
+    with Stop() as stop, ExitStack() as stack:
+        made = LocalServices(directory / "services", plan, between=stop.heed)
+        services = stack.enter_context(made)
         played = _played(stack, services, directory / "devices", devices, seed, progress)
         entries = _settled_ledger(services, plan, played)
         version = model_version(services.settings)
@@ -144,6 +170,7 @@ def _gathered(
         except queue.Empty:
             services.require_running()
             continue
+        services.between()
         if not line:
             ended += 1
             continue
@@ -173,24 +200,3 @@ def _settled_ledger(services: LocalServices, plan: Plan, played: list[Played]) -
             raise LocalError(f"{len(entries)} of {complete} batches were learnt from in time")
         time.sleep(LOOK)
     return entries
-
-
-@contextmanager
-def ending() -> Iterator[ExitStack]:
-    """Ends what was started, also on a signal, and is not disturbed by further ones meanwhile."""
-    stack = ExitStack()
-    stopped = signal.signal(signal.SIGTERM, _stop)
-    try:
-        yield stack
-    finally:
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        try:
-            stack.close()
-        finally:
-            signal.signal(signal.SIGINT, before)
-            signal.signal(signal.SIGTERM, stopped)
-
-
-def _stop(_number: int, _frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt

@@ -22,11 +22,14 @@ from croupier.service.sealing import NO_PUBLIC_KEY, Binding
 from croupier.shuffler import Messages, shapes_of
 from croupier.wire import Transport
 
-AFRESH = {Reason.STALE_BATCH, Reason.STALE_MODEL, Reason.ID_CONFLICT}
-"""The report was not taken and cannot be any more: the next batch gets a new one."""
-
-SEALED_AGAIN = {Reason.UNKNOWN_KEY, Reason.UNDECRYPTABLE}
-"""The report was not taken, but the same one sealed for another key may be."""
+AGAIN = {
+    Reason.STALE_BATCH,
+    Reason.STALE_MODEL,
+    Reason.ID_CONFLICT,
+    Reason.UNKNOWN_KEY,
+    Reason.UNDECRYPTABLE,
+}
+"""These bytes were not taken. Others may be: for the same batch the same report, sealed again."""
 
 OVER = {Reason.PARTICIPATION_LIMIT, Reason.PLAN_ENDED}
 """Nothing that is queued can be sent any more."""
@@ -119,13 +122,11 @@ class Sender:
         if prepared.uncertain:
             self._files.write(self._files.state.done())
             return Outcome.LOST
-        if reason in SEALED_AGAIN:
+        if reason in AGAIN:
             self._keep(replace(prepared, record=b""))
             return None
         self._give_up(prepared)
-        if reason not in AFRESH:
-            raise refusal
-        return None
+        raise refusal
 
     def _give_up(self, prepared: Prepared) -> None:
         """The report for this batch is in nobody's hands."""

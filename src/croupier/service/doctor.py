@@ -165,9 +165,7 @@ def _ask(settings: Settings, method: str, place: str, token: str = "") -> httpx.
         raise CheckError("peer.url is not set")
     headers = {"authorization": f"Bearer {token}"} if token else {}
     try:
-        return httpx.request(
-            method, url + place, headers=headers, timeout=TIMEOUT, trust_env=False
-        )
+        return httpx.request(method, url + place, headers=headers, timeout=TIMEOUT, trust_env=False)
     except httpx.HTTPError as error:
         kind = type(error).__name__
         raise CheckError(f"{url} does not answer ({kind}); start it, or check peer.url") from error

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Self
@@ -38,14 +39,25 @@ class LocalError(CroupierError):
     """A service did not start, or ended when it should not have."""
 
 
+def _nothing() -> None:
+    pass
+
+
 class LocalServices:
     """An analyzer and a shuffler on loopback, with keys, tokens and databases in a directory."""
 
     def __init__(
-        self, directory: Path, plan: Plan, transport: Transport = Transport.BITS, more: str = QUICK
+        self,
+        directory: Path,
+        plan: Plan,
+        transport: Transport = Transport.BITS,
+        *,
+        more: str = QUICK,
+        between: Callable[[], None] = _nothing,
     ) -> None:
-        """``more`` is appended to the shuffler's settings."""
+        """``more`` is appended to the shuffler's settings; ``between`` may stop any waiting."""
         self.directory = directory
+        self.between = between
         layout = lay_out(directory, plan, transport, _free_ports())
         with layout.shuffler.open("a") as file:
             file.write(more)
@@ -82,7 +94,8 @@ class LocalServices:
         return self.directory / f"{role}.log"
 
     def require_running(self) -> None:
-        """Refuse to go on without one of them."""
+        """Refuse to go on without one of them, or against the caller's will."""
+        self.between()
         for role, process in self.processes.items():
             if process.poll() is not None:
                 said = self.log(role).read_text().strip().splitlines()

@@ -22,7 +22,7 @@ from croupier.service.states import State
 from croupier.wire import Transport
 
 from .conftest import Deploy
-from .deployment import USERS, Deployment, Roles, made_plan
+from .deployment import USERS, Deployment, Roles, made_plan, reason
 
 Answering = Callable[[httpx.Request, httpx.Response], httpx.Response]
 
@@ -120,8 +120,8 @@ def test_an_analyzer_that_names_another_set_gets_no_second_sum(deploy: Deploy) -
     fewer = answering(200, b'{"batch": 0, "opened": "Hw=="}')
     network = Unreliable(services.analyzer, lambda _, answer: answer, lost, fewer)
     carrying = courier(services, network)
-    for reason in ("did not answer", "another set"):
-        with pytest.raises(CroupierError, match=reason):
+    for words in ("did not answer", "another set"):
+        with pytest.raises(CroupierError, match=words):
             services.runner.run(carrying.settle())
     services.runner.run(carrying.settle())
     assert state(services) == (1, State.OPEN)
@@ -305,4 +305,21 @@ def test_keys_of_a_rotated_shuffler_are_followed(deploy: Deploy, tmp_path: Path)
     services.fill(range(1, USERS))
     services.carry()
     assert services.model().version == 1
+    roles.close()
+
+
+def test_a_successor_carries_on_what_users_have_spent(deploy: Deploy, tmp_path: Path) -> None:
+    first = deploy()
+    for batch in range(3):
+        users = range(USERS) if batch < 2 else range(USERS, 2 * USERS)
+        first.fill(users)
+        first.carry()
+    roles = Roles.make(tmp_path / "roles", made_plan(epsilon=9.0), Transport.BITS)
+    urls = iter([first.urls["shuffler"], str(tmp_path / "analyzer.db")])
+    second = Deployment(
+        roles, lambda: next(urls), lambda settings: replace(settings, succeeds=first.plan.id)
+    ).begin()
+    assert reason(second.post(second.record(0))) == "participation-limit"
+    assert second.post(second.record(USERS)).status_code == 201
+    second.close()
     roles.close()

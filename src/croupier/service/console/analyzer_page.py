@@ -54,20 +54,15 @@ def _privacy(seen: Snapshot) -> Section:
         (
             Gauge("entries", "Batches charged", seen["entries"], seen["batches_total"]),
             Fact("left", "Batches left", f"{seen['batches_total'] - seen['entries']:,}"),
-            Fact("epsilon", "Certified epsilon of a user", _epsilon(seen, "epsilon")),
-            Fact("limit", "That is for at most", limit),
-            Fact("once", "Of it, for one batch", _epsilon(seen, "epsilon_batch")),
-            Fact("asked", "Asked for", _epsilon(seen, "epsilon_asked")),
+            Fact("epsilon", "Certified epsilon", words.number(seen["epsilon"])),
+            Fact("delta", "At delta", words.number(seen["delta"])),
+            Fact("limit", "For a user in at most", limit),
+            Fact("once", "In one batch alone", words.number(seen.get("epsilon_batch"))),
+            Fact("asked", "Epsilon asked for", words.number(seen.get("epsilon_asked"))),
             Fact("method", "Proved by", seen["method"]),
             Fact("head", "The ledger ends in", words.short(seen["ledger_head"])),
         ),
     )
-
-
-def _epsilon(seen: Snapshot, name: str) -> str:
-    if seen.get(name) is None:
-        return words.NOTHING
-    return f"{words.number(seen[name])} at delta {seen['delta']:g}"
 
 
 def _rewards(seen: Snapshot) -> Section:

@@ -34,7 +34,8 @@ def _news(seen: Snapshot) -> str:
 
 def _open(seen: Snapshot) -> Section:
     version = seen.get("model_version")
-    waiting = words.duration(seen["oldest_seconds"]) if seen.get("filled") else words.NOTHING
+    waits = seen.get("state") == "open" and seen["filled"] > 0
+    waiting = words.duration(seen["oldest_seconds"]) if waits else words.NOTHING
     return Section(
         "Newest batch",
         (
@@ -58,8 +59,8 @@ def _released(seen: Snapshot) -> Section:
     return Section(
         "Batches",
         (
-            Gauge("released", "Released and charged", seen["released"], seen["batches_total"]),
-            Fact("trouble", "Trouble with handing on", seen["trouble"] or "none"),
+            Gauge("released", "Released", seen["released"], seen["batches_total"]),
+            Fact("trouble", "Trouble in delivery", seen["trouble"] or "none"),
             Table("batches", "Newest batches", ("Batch", "State", "Reports"), rows, "None yet."),
         ),
     )
@@ -67,7 +68,7 @@ def _released(seen: Snapshot) -> Section:
 
 def _reports(seen: Snapshot) -> Section:
     accepted = Fact("accepted", "Accepted", f"{seen['accepted']:,}")
-    return Section("Reports since this process started", (accepted, refused_table(seen)))
+    return Section("Reports since the start", (accepted, refused_table(seen)))
 
 
 def _rules(seen: Snapshot) -> Section:
