@@ -346,6 +346,19 @@ def test_a_report_that_may_have_been_counted_is_not_made_again(here: Town) -> No
     assert here.filled == 0
 
 
+def test_a_fault_of_the_app_does_not_lose_a_report_that_may_be_in(here: Town) -> None:
+    lose_answers(here)
+    with here.device(0) as device:
+        queue(device)
+        assert device.flush(patience=0.0) is Outcome.WAITING
+        here.bridge.after = None
+        posts(here, lambda _: answer(Refusal(Reason.BAD_TOKEN)))
+        assert reason_of(device.flush) is Reason.BAD_TOKEN
+        here.bridge.fault = None
+        assert device.flush() is Outcome.ACCEPTED
+    assert (here.filled, len(set(here.bridge.uploads))) == (1, 1)
+
+
 # Batches that are over
 
 

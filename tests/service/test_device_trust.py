@@ -229,6 +229,9 @@ def test_a_model_that_does_not_fit_the_plan_is_refused(here: Town) -> None:
         wide = dataclasses.replace(device.model, theta=np.zeros(3), version=1)
         serve(here, "/model", signed(here, wide))
         assert reason_of(device.refresh) is Reason.MALFORMED
+        late = dataclasses.replace(device.model, version=7)
+        serve(here, "/model", signed(here, late))
+        assert reason_of(device.refresh) is Reason.MALFORMED
         stranger = dataclasses.replace(device.model, plan_id="00" * 16, version=1)
         serve(here, "/model", signed(here, stranger))
         assert reason_of(device.refresh) is Reason.WRONG_PLAN
@@ -311,6 +314,25 @@ def test_the_shuffler_cannot_change_what_was_agreed_on(
         device.reward(device.choose(ARMS), 1.0)
         assert reason_of(device.flush) is reason
     assert here.bridge.uploads == []
+
+
+def test_where_models_are_rare_a_batch_may_be_later_than_its_model() -> None:
+    with town(plan(publication="rare", growth=1e6)) as here:
+        learn(here, range(2))
+        with here.device(9) as device:
+            assert send(device) is Outcome.ACCEPTED
+            assert (device.model.version, device.accepted) == (0, [1])
+
+
+def test_the_token_is_shown_to_the_shuffler_and_to_nobody_else(here: Town) -> None:
+    with here.device(0, dataclasses.replace(here.settings, token="word")) as device:
+        assert send(device) is Outcome.ACCEPTED
+    shown = {
+        request.url.path
+        for request in here.bridge.requests
+        if request.headers.get("authorization") == "Bearer word"
+    }
+    assert shown == {f"/v1/plans/{here.plan.id}/{name}" for name in ("batch", "reports")}
 
 
 def test_a_batch_does_not_come_back(here: Town) -> None:

@@ -146,6 +146,17 @@ class Town:
         self.analyzer.parts.database.close()
 
 
+_written = Plan.to_json
+_texts: dict[str, str] = {}
+
+
+def _remembered(plan: Plan) -> str:
+    """The plan's document, whose guarantees take a while to compute."""
+    if plan.id not in _texts:
+        _texts[plan.id] = _written(plan)
+    return _texts[plan.id]
+
+
 @contextmanager
 def town(plan: Plan, transport: Transport = Transport.BITS) -> Iterator[Town]:
     """A town for a while, in memory where there is such a disk, with passphrases soon unlocked."""
@@ -155,6 +166,7 @@ def town(plan: Plan, transport: Transport = Transport.BITS) -> Iterator[Town]:
 
     with (
         mock.patch("croupier.service.keystore.Scrypt", quick),
+        mock.patch.object(Plan, "to_json", _remembered),
         tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.exists() else None) as directory,
     ):
         made = Town(Path(directory), plan, transport)

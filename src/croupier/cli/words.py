@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from croupier.contribution import Layout
 from croupier.model import Model
 from croupier.plan import Plan
 from croupier.privacy.budget import Budget
@@ -35,7 +36,7 @@ def _frame(plan: Plan) -> list[str]:
         f"Plan {plan.id}",
         f"  protocol      {plan.protocol} ({kind}), calibration {plan.calibration!r}",
         f"  features      dimension {layout.dim}, norm at most {layout.feature_norm:g}; "
-        f"rewards in [{layout.reward_range[0]:g}, {layout.reward_range[1]:g}]",
+        f"rewards in [{layout.reward_range[0]:g}, {layout.reward_range[1]:g}]{_centred(layout)}",
         f"  batches       {sizes.batches} of {_sizes(sizes)} users ({sizes.name}), "
         f"{sizes.rounds} in all",
         f"  policy        {plan.policy.name}: {_policy(plan)}",
@@ -47,6 +48,13 @@ def _frame(plan: Plan) -> list[str]:
     if sizes.unreleased:
         lines.append(f"  left over     the last {sizes.unreleased} users are not released")
     return lines
+
+
+def _centred(layout: Layout) -> str:
+    if layout.constant is None:
+        return ""
+    index, value = layout.constant
+    return f"; centred, feature {index} is {value:.6g} for everybody"
 
 
 def _sizes(sizes: Schedule) -> str:

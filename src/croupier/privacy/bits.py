@@ -111,7 +111,7 @@ def fewest_bits(
     def grid(noise_bits: int) -> float:
         return batch.coarsest_grid(budget, noise_bits, overhead)
 
-    found = _fewest(1, batch.most_noise_bits, lambda bits: batch.meets(budget, grid(bits), bits))
+    found = fewest(1, batch.most_noise_bits, lambda bits: batch.meets(budget, grid(bits), bits))
     while not batch.confirms(budget, grid(found), found):
         found += 1
     return grid(found), found
@@ -131,13 +131,13 @@ def least_noise_bits(
     batch = Batch(users, honest_fraction, sensitivity, labels, participations)
     needed = 2 * positive("grid", grid) * batch.floor(budget)
     start = max(1, math.ceil(needed * needed / users))
-    found = _fewest(start, batch.most_noise_bits, lambda bits: batch.meets(budget, grid, bits))
+    found = fewest(start, batch.most_noise_bits, lambda bits: batch.meets(budget, grid, bits))
     while not batch.confirms(budget, grid, found):
         found += 1
     return found
 
 
-def _fewest(start: int, most: int, enough: Callable[[int], bool]) -> int:
+def fewest(start: int, most: int, enough: Callable[[int], bool]) -> int:
     """The smallest number that is enough, looked for ever further away from ``start``."""
     low, high = _bracket(start, most, enough)
     while high - low > 1:

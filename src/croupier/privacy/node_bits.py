@@ -9,7 +9,7 @@ from functools import lru_cache
 from croupier.arguments import positive, whole
 from croupier.errors import GuaranteeError
 from croupier.privacy.binomial import BinomialCurve, CountRelease
-from croupier.privacy.bits import Batch, _fewest
+from croupier.privacy.bits import Batch, fewest
 from croupier.privacy.budget import LEAST_DELTA, Budget
 
 FINENESS = 1000
@@ -134,5 +134,5 @@ def fewest_node_bits(node: NodeBatch, budget: Budget, overhead: float) -> tuple[
     def enough(steps: int) -> bool:
         return node.meets(budget, grid(steps * step), steps * step)
 
-    found = step * _fewest(start // step, node.most_noise_bits // step, enough)
+    found = step * fewest(start // step, node.most_noise_bits // step, enough)
     return grid(found), found

@@ -119,14 +119,19 @@ class Sender:
         if reason is Reason.PARTICIPATION_LIMIT:
             self._files.ledger.exhaust(self._plan.id)
             raise refusal
+        if reason in AGAIN:
+            return self._again(prepared)
+        if not prepared.uncertain:
+            self._give_up(prepared)
+        raise refusal
+
+    def _again(self, prepared: Prepared) -> Outcome | None:
+        """What was drawn is sealed again, unless its first bytes may be in after all."""
         if prepared.uncertain:
             self._files.write(self._files.state.done())
             return Outcome.LOST
-        if reason in AGAIN:
-            self._keep(replace(prepared, record=b""))
-            return None
-        self._give_up(prepared)
-        raise refusal
+        self._keep(replace(prepared, record=b""))
+        return None
 
     def _give_up(self, prepared: Prepared) -> None:
         """The report for this batch is in nobody's hands."""

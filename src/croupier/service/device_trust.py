@@ -189,7 +189,8 @@ class Beliefs:
         if model.plan_id != plan.id:
             raise Refusal(Reason.WRONG_PLAN, f"a model of {model.plan_id} came")
         fits = model.theta.shape == (dim,) and model.matrix.shape == (dim, dim)
-        if not fits or model.policy != plan.policy.name:
+        known = model.policy == plan.policy.name
+        if not (fits and known and 0 <= model.version <= plan.schedule.batches):
             raise Refusal(Reason.MALFORMED, "the model does not fit its plan")
         return model
 
