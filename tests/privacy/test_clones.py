@@ -170,6 +170,15 @@ def test_weights_of_clones_and_losses_sum_to_one(users: int, local_epsilon: floa
     assert number_of_clones(local_epsilon, users).weights.sum() == pytest.approx(1, abs=1e-11)
 
 
+@pytest.mark.parametrize("users", [50, 400, 1000])
+@pytest.mark.parametrize("local_epsilon", [0.1, 1.0, 3.0, 8.0])
+def test_what_is_outside_the_counted_numbers_is_paid_for(users: int, local_epsilon: float) -> None:
+    counted = number_of_clones(local_epsilon, users)
+    law = binom(users - 1, math.exp(-local_epsilon))
+    outside = law.cdf(counted.numbers[0] - 1) + law.sf(counted.numbers[-1])
+    assert outside <= counted.missing
+
+
 @pytest.mark.parametrize("batches", [2, 3])
 @pytest.mark.parametrize("users", [2, 4])
 @pytest.mark.parametrize("epsilon", [0.0, 0.4, 1.5, 2.9])

@@ -77,7 +77,7 @@ def compare(
     max_participations: options.Participations = 1,
     centred: options.Centred = False,
     constant_feature: options.ConstantFeature = None,
-    trials: options.Trials = 10,
+    trials: options.Trials = 25,
     seed: options.Seed = 0,
     workers: options.Workers = None,
     out: Pictures = Path("figures"),

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from croupier.errors import CroupierError, DocumentError
+from croupier.errors import CroupierError, DocumentError, SignatureError
 from croupier.model import Model
 from croupier.packing import fits, raw
 from croupier.service import documents
@@ -82,11 +82,11 @@ class AnalyzerClient:
 
     async def newest_model(self, plan_id: str) -> Model:
         """The model that is published now."""
-        return self._model(plan_id, await self._get(f"/v1/plans/{plan_id}/model"))
+        return await self._model(plan_id, await self._get(f"/v1/plans/{plan_id}/model"))
 
     async def require_published(self, plan_id: str, learnt: Learnt) -> None:
         """Refuse what the analyzer says it has learnt unless that is published and signed."""
-        model = self._model(plan_id, await self._get(f"/v1/models/{learnt.model_hash}"))
+        model = await self._model(plan_id, await self._get(f"/v1/models/{learnt.model_hash}"))
         if (model.version, model.hash) != (learnt.model_version, learnt.model_hash):
             raise DocumentError(f"the analyzer published {model.hash}, not {learnt.model_hash}")
 
@@ -122,11 +122,19 @@ class AnalyzerClient:
             raise _refused(response)
         return response
 
-    def _model(self, plan_id: str, response: httpx.Response) -> Model:
-        model = documents.verify_model(response.content, self._trust.keys).model
+    async def _model(self, plan_id: str, response: httpx.Response) -> Model:
+        model = (await self._verified(response.content)).model
         if model.plan_id != plan_id:
             raise DocumentError(f"the analyzer's model is for plan {model.plan_id}")
         return model
+
+    async def _verified(self, text: bytes) -> documents.SignedModel:
+        """A model signed by a key that we know, or that those we know vouch for by now."""
+        try:
+            return documents.verify_model(text, self._trust.keys)
+        except SignatureError:
+            self._trust.take((await self._get("/v1/keys")).content)
+            return documents.verify_model(text, self._trust.keys)
 
 
 def _refused(response: httpx.Response) -> UndeliveredError:
