@@ -18,13 +18,21 @@ from croupier.model import Model
 from croupier.plan import Plan
 from croupier.shuffler import Shuffler
 from croupier.simulation import engine
-from croupier.simulation.problems import Contextual, Problem, Released, Sphere, Users, World
+from croupier.simulation.problems import (
+    Contextual,
+    Problem,
+    Released,
+    Sphere,
+    Synthetic,
+    Users,
+    World,
+)
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Ball(Problem):
+class Ball(Synthetic):
     """Fresh arm sets of random norm below 1, so that no choice is a tie that rounding decides."""
 
     name: ClassVar[str] = "ball"
@@ -71,7 +79,7 @@ def one_user(
 def play_by_roles(used: Plan, problem: Problem, seed: int, trial: int) -> Floats:
     """Regret of each round when every user has a device, with a shuffler and an analyzer."""
     shuffler, analyzer = Shuffler(used), Analyzer(used)
-    world = World(problem, seed, range(trial, trial + 1))
+    world = problem.world(seed, range(trial, trial + 1))
     regret = np.empty(used.schedule.rounds)
     for index in range(used.schedule.rounds):
         arms, means, luck = one_user(world, problem, 0, index)
@@ -118,7 +126,7 @@ def textbook_linucb(
     problem: Problem, seed: int, rounds: int, ridge: float, radius: list[float]
 ) -> Floats:
     """LinUCB as in a textbook: one user at a time, equations solved afresh in each round."""
-    world = World(problem, seed, range(1))
+    world = problem.world(seed, range(1))
     gram, target = ridge * np.eye(problem.dim), np.zeros(problem.dim)
     regret = np.empty(rounds)
     for index in range(rounds):
@@ -214,7 +222,7 @@ def test_leftover_rounds_are_played_and_not_learnt_from() -> None:
     cut = every_round(short, problem, 2, range(3))
     np.testing.assert_allclose(cut, whole[:, :360], atol=1e-9)
     assert (cut[:, -1] > cut[:, 299]).all()
-    run = engine.Run(short, World(problem, 2, range(3)), 3, np.random.default_rng(0))
+    run = engine.Run(short, problem.world(2, range(3)), 3, np.random.default_rng(0))
     run.play(10)
     assert (run._model.version, run._model.users) == (3, 300)
 
@@ -247,7 +255,7 @@ def test_one_round_of_one_user_can_be_played(protocol: str) -> None:
     used = plan(protocol, "released", batch_size=1, horizon=1)
     problem = Ball(3, 5)
     curves = engine.run(used, problem, 0, range(2))
-    means = World(problem, 0, range(2)).users(0, 1)
+    means = problem.world(0, range(2)).users(0, 1)
     longest = np.linalg.norm(means.features[:, 0], axis=-1).argmax(axis=-1)
     expected = means.means[:, 0].max(axis=-1) - means.means[[0, 1], 0, longest]
     assert curves.rounds.tolist() == [1]
@@ -333,7 +341,7 @@ def test_rare_models_are_published_trial_by_trial(
 
 def test_a_trial_without_a_model_plays_uniformly_while_another_has_learnt() -> None:
     problem = CommonBall(3, 4)
-    world = World(problem, 0, range(2))
+    world = problem.world(0, range(2))
     run = engine.Run(rarely("sampling"), world, 2, np.random.default_rng(0))
     features = world.users(0, 1).features
     sure = replace(run._first, users=5, theta=features[:, :, 2], matrix=1e-9 * run._first.matrix)

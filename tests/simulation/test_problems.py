@@ -16,11 +16,12 @@ from croupier.plan import Plan
 from croupier.simulation.problems import (
     BLOCK,
     Contextual,
+    DrawnWorld,
     Problem,
     Released,
     Returning,
     Sphere,
-    World,
+    Synthetic,
     find,
 )
 
@@ -36,7 +37,7 @@ def plan(**changes: Any) -> Plan:
 
 @pytest.mark.parametrize("kind", [Sphere, Contextual])
 def test_sphere_arms_and_parameters_are_unit_vectors_with_a_constant_coordinate(
-    kind: type[Problem],
+    kind: type[Synthetic],
 ) -> None:
     rng = np.random.default_rng(0)
     problem = kind(6, 30)
@@ -74,7 +75,7 @@ def test_directions_are_uniform() -> None:
 
 
 def test_uniform_play_on_released_costs_what_was_published() -> None:
-    means = World(Released(5, 100), 0, range(400)).users(0, 1).means[:, 0]
+    means = Released(5, 100).world(0, range(400)).users(0, 1).means[:, 0]
     costs = 20_000 * (means.max(axis=1) - means.mean(axis=1))
     # 9443 is itself a mean of 50 instances; 3 standard errors of the difference, 1 seed in 370.
     spread = costs.std() * math.sqrt(1 / 400 + 1 / 50)
@@ -82,7 +83,7 @@ def test_uniform_play_on_released_costs_what_was_published() -> None:
 
 
 def test_uniform_play_on_fresh_arm_sets_costs_what_was_published() -> None:
-    means = World(Contextual(5, 20), 0, range(20)).users(0, BLOCK).means
+    means = Contextual(5, 20).world(0, range(20)).users(0, BLOCK).means
     costs = 20_000 * (means.max(axis=-1) - means.mean(axis=-1)).ravel()
     # MATH 6.5 gives 8276; 4 standard errors, a false alarm in 16,000 seeds.
     assert abs(costs.mean() - 8276) < 4 * costs.std() / math.sqrt(costs.size)
@@ -90,7 +91,7 @@ def test_uniform_play_on_fresh_arm_sets_costs_what_was_published() -> None:
 
 @pytest.mark.parametrize("problem", [Sphere(4, 8), Released(4, 8)], ids=str)
 def test_common_arms_are_the_same_for_every_user_of_a_trial(problem: Problem) -> None:
-    world = World(problem, 3, range(2))
+    world = problem.world(3, range(2))
     early, late = world.users(0, 10), world.users(700, 705)
     assert early.features.shape == (2, 1, 8, 4)
     assert (early.uniforms.shape, late.uniforms.shape) == ((2, 10), (2, 5))
@@ -99,14 +100,14 @@ def test_common_arms_are_the_same_for_every_user_of_a_trial(problem: Problem) ->
 
 
 def test_contextual_arm_sets_are_fresh_in_every_round_and_trial() -> None:
-    users = World(Contextual(3, 5), 4, range(3)).users(0, BLOCK)
+    users = Contextual(3, 5).world(4, range(3)).users(0, BLOCK)
     rows = users.features.reshape(-1, 3)
     assert users.features.shape == (3, BLOCK, 5, 3)
     assert len(np.unique(rows, axis=0)) == len(rows)
 
 
 def test_means_are_the_inner_products_with_one_parameter_per_trial() -> None:
-    world = World(Contextual(3, 5), 5, range(2))
+    world = DrawnWorld(Contextual(3, 5), 5, range(2))
     for start in (0, 2 * BLOCK):
         users = world.users(start, start + BLOCK)
         for trial in range(2):
@@ -119,8 +120,8 @@ def test_means_are_the_inner_products_with_one_parameter_per_trial() -> None:
 
 def test_users_do_not_depend_on_how_rounds_and_trials_are_grouped() -> None:
     problem = Contextual(3, 4)
-    whole = World(problem, 6, range(5))
-    alone = World(problem, 6, range(3, 4))
+    whole = problem.world(6, range(5))
+    alone = problem.world(6, range(3, 4))
     alone.users(BLOCK, BLOCK + 1)
     together = whole.users(40, 90)
     parts = [alone.users(start, stop) for start, stop in ((40, 41), (41, 77), (77, 90))]
@@ -130,13 +131,13 @@ def test_users_do_not_depend_on_how_rounds_and_trials_are_grouped() -> None:
 
 
 def test_another_seed_is_another_world() -> None:
-    one, two = (World(Contextual(3, 4), seed, range(1)).users(0, 8) for seed in (0, 1))
+    one, two = (Contextual(3, 4).world(seed, range(1)).users(0, 8) for seed in (0, 1))
     assert (one.features[..., :-1] != two.features[..., :-1]).all()
     assert (one.uniforms != two.uniforms).all()
 
 
 def test_rewards_are_uniform_draws_apart_from_features() -> None:
-    draws = World(Sphere(3, 2), 7, range(40)).users(0, BLOCK).uniforms.ravel()
+    draws = Sphere(3, 2).world(7, range(40)).users(0, BLOCK).uniforms.ravel()
     # 10 bins of 1024: chi-squared with 9 degrees of freedom exceeds 33.7 once in 10,000 seeds.
     counts = np.histogram(draws, bins=10, range=(0.0, 1.0))[0]
     assert ((counts - 1024) ** 2 / 1024).sum() < 33.7
@@ -158,7 +159,7 @@ def test_a_returning_user_comes_as_often_as_allowed_and_never_twice_in_a_batch(
 
 @pytest.mark.parametrize("pool", [20, BLOCK, 300])
 def test_a_returning_user_has_the_same_features_and_fresh_luck(pool: int) -> None:
-    world = World(Returning(3, 4, pool), 8, range(2))
+    world = Returning(3, 4, pool).world(8, range(2))
     rounds = [world.users(index, index + 1) for index in range(2 * pool + 5)]
     first, second = rounds[:pool], rounds[pool : 2 * pool]
     for one, two in zip(first, second, strict=True):
@@ -199,7 +200,7 @@ def test_problems_are_found_by_name() -> None:
 
 
 @dataclass(frozen=True)
-class Broken(Problem):
+class Broken(Synthetic):
     """One arm and one parameter, as long as they are told to be."""
 
     length: float = 1.0
@@ -225,5 +226,5 @@ class Broken(Problem):
 )
 def test_users_outside_the_declared_bounds_are_refused(problem: Problem, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        World(problem, 0, range(1)).users(0, 1)
-    assert World(Broken(2, 1), 0, range(1)).users(0, 1).means[0, 0, 0] == 0.5
+        problem.world(0, range(1)).users(0, 1)
+    assert Broken(2, 1).world(0, range(1)).users(0, 1).means[0, 0, 0] == 0.5

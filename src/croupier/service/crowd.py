@@ -19,7 +19,7 @@ import numpy as np
 from croupier.service.device import Device
 from croupier.service.device_sending import Outcome
 from croupier.service.device_settings import DeviceSettings
-from croupier.simulation.problems import BLOCK, Contextual, Users, World
+from croupier.simulation.problems import BLOCK, Contextual, Users
 from croupier.wire import Transport
 
 THREADS = 8
@@ -72,7 +72,7 @@ class People:
     """The users of one seed: the same whatever anybody does."""
 
     def __init__(self, dim: int, arms: int, seed: int) -> None:
-        self._world = World(Contextual(dim, arms), seed, range(1))
+        self._world = Contextual(dim, arms).world(seed, range(1))
         self._blocks: dict[int, Users] = {}
 
     def user(self, index: int) -> tuple[np.ndarray, np.ndarray, float]:

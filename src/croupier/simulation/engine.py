@@ -41,7 +41,7 @@ def checkpoints(horizon: int, points: int) -> NDArray[np.int64]:
 def run(plan: Plan, problem: Problem, seed: int, trials: range, points: int = 200) -> Curves:
     """Play the plan's horizon in every trial and record the regret at a few rounds."""
     fitted = fitting_plan(plan, problem)
-    world = World(problem, seed, trials)
+    world = problem.world(seed, trials)
     return Run(fitted, world, len(trials), _noise(seed, trials)).play(points)
 
 

@@ -61,6 +61,54 @@ class Problem(ABC):
         return cls(plan.layout.dim, arms)
 
     @abstractmethod
+    def world(self, seed: int, trials: range) -> World:
+        """The users of some trials of one seed."""
+
+
+class World(ABC):
+    """Instances of a problem for some trials of one seed."""
+
+    def __init__(self, problem: Problem, seed: int, trials: range) -> None:
+        self._norm = problem.feature_norm
+        self._common = problem.common_arms
+        self._seed = seed
+        self._trials = trials
+        self._cached: tuple[int, Users] | None = None
+
+    @abstractmethod
+    def draw(self, index: int) -> Users:
+        """Rounds ``index * BLOCK`` to ``(index + 1) * BLOCK``, a pure function of the index."""
+
+    def block(self, index: int) -> Users:
+        """A drawn block, checked; the last one is kept."""
+        if self._cached is None or self._cached[0] != index:
+            self._cached = index, checked(self.draw(index), self._norm)
+        return self._cached[1]
+
+    def users(self, start: int, stop: int) -> Users:
+        """Rounds ``start`` to ``stop``, which must lie in one block."""
+        block = self.block(start // BLOCK)
+        inside = slice(start % BLOCK, start % BLOCK + stop - start)
+        if self._common:
+            return Users(block.features, block.means, block.uniforms[:, inside])
+        return Users(block.features[:, inside], block.means[:, inside], block.uniforms[:, inside])
+
+    def generator(self, trial: int, stream: int, block: int) -> np.random.Generator:
+        """The random stream of one block of one trial."""
+        key = np.random.SeedSequence(self._seed, spawn_key=(trial, stream, block))
+        return np.random.default_rng(key)
+
+    def uniforms(self, block: int) -> Floats:
+        """What decides rewards ``(trials, BLOCK)``."""
+        draws = [self.generator(trial, _REWARDS, block).random(BLOCK) for trial in self._trials]
+        return np.array(draws)
+
+
+@dataclass(frozen=True)
+class Synthetic(Problem):
+    """A problem whose instances are drawn: a parameter theta*, and arm sets."""
+
+    @abstractmethod
     def parameter(self, rng: np.random.Generator) -> Floats:
         """theta* ``(dim,)`` of one instance."""
 
@@ -72,30 +120,27 @@ class Problem(ABC):
         """Which user comes in a round; everybody is new unless a problem says otherwise."""
         return round_index
 
+    def world(self, seed: int, trials: range) -> World:
+        """Mean rewards are linear in the features."""
+        return DrawnWorld(self, seed, trials)
 
-class World:
-    """Instances of a problem for some trials of one seed."""
 
-    def __init__(self, problem: Problem, seed: int, trials: range) -> None:
+class DrawnWorld(World):
+    """Instances of a synthetic problem."""
+
+    def __init__(self, problem: Synthetic, seed: int, trials: range) -> None:
+        super().__init__(problem, seed, trials)
         self._problem = problem
-        self._seed = seed
-        self._trials = trials
-        draws = [problem.parameter(self._rng(trial, _INSTANCE, 0)) for trial in trials]
+        draws = [problem.parameter(self.generator(trial, _INSTANCE, 0)) for trial in trials]
         self._theta = np.array(draws)
         self._shared = self._arm_sets(0, 1) if problem.common_arms else None
-        self._cached: tuple[int, Users] | None = None
-
-    def _rng(self, trial: int, stream: int, block: int) -> np.random.Generator:
-        key = np.random.SeedSequence(self._seed, spawn_key=(trial, stream, block))
-        return np.random.default_rng(key)
 
     def _arm_sets(self, block: int, count: int) -> tuple[Floats, Floats]:
-        sets = [self._problem.features(self._rng(t, _FEATURES, block), count) for t in self._trials]
+        sets = [
+            self._problem.features(self.generator(t, _FEATURES, block), count) for t in self._trials
+        ]
         features = arms_innermost(np.array(sets))
         return features, np.einsum("trkd,td->trk", features, self._theta)
-
-    def _uniforms(self, block: int) -> Floats:
-        return np.array([self._rng(t, _REWARDS, block).random(BLOCK) for t in self._trials])
 
     def _visitors(self, block: int) -> tuple[Floats, Floats]:
         """Arm sets of the users who come in a block of rounds."""
@@ -112,21 +157,10 @@ class World:
             means[:, here] = liked[:, people[here] % BLOCK]
         return features, means
 
-    def block(self, index: int) -> Users:
-        """Rounds ``index * BLOCK`` to ``(index + 1) * BLOCK``."""
-        if self._cached is None or self._cached[0] != index:
-            features, means = self._visitors(index)
-            users = Users(features, means, self._uniforms(index))
-            self._cached = index, checked(users, self._problem.feature_norm)
-        return self._cached[1]
-
-    def users(self, start: int, stop: int) -> Users:
-        """Rounds ``start`` to ``stop``, which must lie in one block."""
-        block = self.block(start // BLOCK)
-        inside = slice(start % BLOCK, start % BLOCK + stop - start)
-        if self._shared is not None:
-            return Users(block.features, block.means, block.uniforms[:, inside])
-        return Users(block.features[:, inside], block.means[:, inside], block.uniforms[:, inside])
+    def draw(self, index: int) -> Users:
+        """Users drawn from the problem's law."""
+        features, means = self._visitors(index)
+        return Users(features, means, self.uniforms(index))
 
 
 def arms_innermost(features: Floats) -> Floats:
@@ -158,7 +192,7 @@ def lifted(directions: Floats, norm: float, last: float) -> Floats:
 
 
 @dataclass(frozen=True)
-class Sphere(Problem):
+class Sphere(Synthetic):
     """The paper's text: a common set of unit arms, half of each in a constant coordinate."""
 
     name: ClassVar[str] = "sphere"
@@ -218,7 +252,7 @@ class Returning(Contextual):
 
 
 @dataclass(frozen=True)
-class Released(Problem):
+class Released(Synthetic):
     """The authors' script: norm sqrt 2, the first arms basis vectors. Nothing is clipped."""
 
     name: ClassVar[str] = "released"

@@ -14,6 +14,11 @@ Seeded = tuple[Problem, int]
 TRIALS = range(3)
 
 
+def _world(subject: Seeded, trials: range) -> World:
+    problem, seed = subject
+    return problem.world(seed, trials)
+
+
 def _features_fit(subject: Seeded) -> Complaints:
     problem, users = subject[0], _block(*subject, 0)
     largest = float(np.linalg.norm(users.features, axis=-1).max())
@@ -30,7 +35,7 @@ def _rewards_fit(subject: Seeded) -> Complaints:
 
 
 def _order_does_not_matter(subject: Seeded) -> Complaints:
-    forward, backward = World(*subject, TRIALS), World(*subject, TRIALS)
+    forward, backward = _world(subject, TRIALS), _world(subject, TRIALS)
     rising = {index: forward.block(index) for index in (0, 1, 2)}
     falling = {index: backward.block(index) for index in (2, 1, 0)}
     for index, users in rising.items():
@@ -41,22 +46,22 @@ def _order_does_not_matter(subject: Seeded) -> Complaints:
 
 
 def _trials_stand_alone(subject: Seeded) -> Complaints:
-    together = World(*subject, TRIALS).users(0, BLOCK)
+    together = _world(subject, TRIALS).users(0, BLOCK)
     for trial in TRIALS:
-        alone = World(*subject, range(trial, trial + 1)).users(0, BLOCK)
+        alone = _world(subject, range(trial, trial + 1)).users(0, BLOCK)
         if not _equal(alone, _trial(together, trial)):
             yield f"trial {trial} differs when it is run alone"
 
 
 def _rounds_stand_alone(subject: Seeded) -> Complaints:
-    whole_block = World(*subject, TRIALS).users(0, BLOCK)
-    part = World(*subject, TRIALS).users(3, 7)
+    whole_block = _world(subject, TRIALS).users(0, BLOCK)
+    part = _world(subject, TRIALS).users(3, 7)
     if not np.array_equal(part.uniforms, whole_block.uniforms[:, 3:7]):
         yield "rounds 3 to 7 differ when they are asked for alone"
 
 
 def _trials_differ(subject: Seeded) -> Complaints:
-    users = World(*subject, TRIALS).users(0, BLOCK)
+    users = _world(subject, TRIALS).users(0, BLOCK)
     if np.array_equal(users.means[0], users.means[1]):
         yield "trials 0 and 1 meet the same users"
     if np.array_equal(users.uniforms[0], users.uniforms[1]):
@@ -81,7 +86,7 @@ PROBLEM_PROMISES: Mapping[str, Callable[[Seeded], Complaints]] = {
 
 
 def _block(problem: Problem, seed: int, index: int) -> Users:
-    return World(problem, seed, TRIALS).block(index)
+    return problem.world(seed, TRIALS).block(index)
 
 
 def _trial(users: Users, trial: int) -> Users:

@@ -19,7 +19,7 @@ from croupier.model import Model, ReleasedSums
 from croupier.plan import Plan
 from croupier.policies.base import Policy
 from croupier.protocols.base import Mechanism
-from croupier.simulation.problems import BLOCK, Problem, Users, World
+from croupier.simulation.problems import BLOCK, Problem, Users
 from croupier.theory.schedules import Schedule, Span
 
 Floats = NDArray[np.float64]
@@ -134,7 +134,7 @@ class _Play:
     def __init__(self, course: Course, problem: Problem, seed: int, trials: range) -> None:
         self._course = course
         self._most = most_speakers(problem)
-        self._world = World(problem, seed, trials)
+        self._world = problem.world(seed, trials)
         key = np.random.SeedSequence(seed, spawn_key=(trials.start, 9))
         self._noise = np.random.default_rng(key)
         self._total = np.zeros((len(trials), course.layout.size))
