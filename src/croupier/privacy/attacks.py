@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
 from croupier.arguments import finite, positive, whole
@@ -75,7 +76,7 @@ def attack_epsilon(mu: float, users: int, delta: float) -> float:
         raise ValueError(f"delta must be between 0 and 1, got {delta!r}")
     if attack_delta(mu, users, 0.0) <= delta:
         return 0.0
-    return _last_true(lambda epsilon: attack_delta(mu, users, epsilon) > delta)
+    return _last_above(delta, lambda epsilon: attack_delta(mu, users, epsilon))
 
 
 def attack_sigma(budget: Budget, distance: float, users: int) -> float:
@@ -86,10 +87,10 @@ def attack_sigma(budget: Budget, distance: float, users: int) -> float:
     """
     positive("distance", distance)
 
-    def broken(sigma: float) -> bool:
-        return attack_delta(distance / sigma, users, budget.epsilon) > budget.delta
+    def shown(sigma: float) -> float:
+        return attack_delta(distance / sigma, users, budget.epsilon)
 
-    return _last_true(broken)
+    return _last_above(budget.delta, shown)
 
 
 def _best_alarm(mu: float, users: int, epsilon: float) -> tuple[float, float]:
@@ -197,12 +198,29 @@ def _cut(masses: Floats, start: int) -> Floats:
     return kept
 
 
-def _last_true(holds: Callable[[float], bool]) -> float:
-    """A point that holds, within ``PRECISION`` of one that does not; 0 if none is found."""
-    low, high = 0.0, 1.0
-    while holds(high):
-        low, high = high, 2 * high
-    while high - low > PRECISION * high and high > 1e-12:
-        middle = (low + high) / 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low
+def _last_above(delta: float, shown: Callable[[float], float]) -> float:
+    """A point where more than ``delta`` is shown, within ``PRECISION`` of one where it is not.
+
+    0 if none is found.
+    """
+
+    def excess(point: float) -> float:
+        return math.log(max(shown(point), LEAST_SHOWN)) - math.log(delta)
+
+    low, high = _bracket(lambda point: shown(point) > delta)
+    if low == 0:
+        return 0.0
+    root = float(brentq(excess, low, high, rtol=PRECISION / 4))
+    while not shown(root) > delta:
+        root *= 1 - PRECISION / 2
+    return root
+
+
+def _bracket(holds: Callable[[float], bool]) -> tuple[float, float]:
+    """A point that holds and twice that, which does not; low is 0 if none is found."""
+    low = 1.0
+    while holds(low):
+        low *= 2
+    while low > 1e-12 and not holds(low / 2):
+        low /= 2
+    return (low / 2, low) if low > 1e-12 else (0.0, low)
