@@ -88,6 +88,7 @@ def test_an_altered_model_is_refused(name: str) -> None:
     ("name", "value"),
     [
         ("theta", "abc"),
+        ("theta", [10**400, 0]),
         ("theta", [[1.0], [1.0, 2.0]]),
         ("theta", [math.nan, 0.0]),
         ("matrix", [[math.inf, 0.0], [0.0, 1.0]]),

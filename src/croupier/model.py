@@ -79,7 +79,7 @@ class Model:
             theta, matrix = (np.array(document.pop(name), dtype=float) for name in _ARRAYS)
             model = cls(theta=theta, matrix=matrix, **document)
             found = model.hash
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise DocumentError(f"not a model: {error}") from error
         if found != claimed:
             raise DocumentError(f"model hash is {found}, the document says {claimed}")

@@ -71,6 +71,10 @@ def test_a_demo_learns_and_leaves_nothing_running(tmp_path: Path) -> None:
     kept = Path(told["directory"])
     assert {path.name for path in kept.iterdir()} == {"services", "devices"}
     assert len(list((kept / "devices").iterdir())) == DEVICES
+    (shown,) = json.loads((kept / "services" / "analyzer" / "rewards.json").read_text())
+    assert shown["batch"] == 0
+    assert shown["mean"] == pytest.approx(told["batches"][0]["private"])
+    assert err.count("page, while this runs: http://127.0.0.1:") == 2
     assert running(tmp_path) == []
 
 

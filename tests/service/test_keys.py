@@ -90,6 +90,19 @@ def test_an_expired_key_opens_until_its_time_is_over(ring: Keyring) -> None:
     assert ring.opener(old, NOW + 100) is None
 
 
+def test_tidying_reads_what_changed_and_deletes_what_is_over(
+    ring: Keyring, directory: Path
+) -> None:
+    other = reopened(directory)
+    other.new()
+    other.rotate(grace=100, now=NOW)
+    ring.tidy(NOW + 99)
+    assert states(ring) == [EXPIRED, ACTIVE]
+    ring.tidy(NOW + 100)
+    assert states(ring) == [ACTIVE]
+    assert reopened(directory).list() == ring.list()
+
+
 def test_a_pending_key_opens_already(ring: Keyring) -> None:
     pending = ring.new()[0]
     assert ring.opener(pending.id) is not None

@@ -34,12 +34,16 @@ def demo(
     directory = Path(tempfile.mkdtemp(prefix="croupier-demo-", dir=_disk(keep)))
     try:
         with screen.progress_bar("devices, a round each") as progress:
-            report = service.run_demo(directory, devices, seed, progress)
+            report = service.run_demo(directory, devices, seed, progress, _announce)
     finally:
         if not keep:
             shutil.rmtree(directory, ignore_errors=True)
     document = report.content | {"directory": report.directory if keep else None}
     screen.emit(document, demo_words(report, keep), as_json)
+
+
+def _announce(role: str, url: str) -> None:
+    screen.note(f"The {role}'s page, while this runs: {url}/")
 
 
 def _disk(keep: bool) -> Path | None:

@@ -35,6 +35,7 @@ for command in (
     serving.init,
     serving.serve,
     serving.status,
+    serving.retire,
     serving.doctor,
     demonstrating.demo,
 ):

@@ -32,6 +32,11 @@ def warn(text: str) -> None:
     Console(stderr=True).print(f"warning: {text}", style="yellow", highlight=False, soft_wrap=True)
 
 
+def note(text: str) -> None:
+    """A line on stderr that people may want to read while they wait."""
+    Console(stderr=True).print(text, highlight=False, soft_wrap=True)
+
+
 @contextmanager
 def progress_bar(title: str) -> Iterator[Callback]:
     """A bar on stderr that counts rounds."""

@@ -1,4 +1,4 @@
-"""The commands ``init``, ``serve``, ``status`` and ``doctor``: running the two services."""
+"""The commands ``init``, ``serve``, ``status``, ``retire`` and ``doctor``: two services."""
 
 from __future__ import annotations
 
@@ -69,6 +69,19 @@ def status(config: Config, as_json: options.Json = False) -> None:
     screen.emit(found.content, status_words(found), as_json)
     if not found.moving:
         raise typer.Exit(1)
+
+
+def retire(config: Config, as_json: options.Json = False) -> None:
+    """End the shuffler's plan before its last batch; reports of the open batch are dropped.
+
+    Models stay published, and a successor takes over what users have spent. There is no way back.
+
+    Example: croupier retire --config deployment/shuffler/settings.toml
+    """
+    found = _serving().retire(config)
+    words = f"Plan {found.plan} has ended; {found.dropped} reports were dropped, none released."
+    document = {"kind": "retired", "plan": found.plan, "dropped": found.dropped}
+    screen.emit(document, words, as_json)
 
 
 def doctor(config: Config, as_json: options.Json = False) -> None:

@@ -96,7 +96,7 @@ class AnalyzerApp:
     # What devices read
 
     async def _keys(self, _request: Request) -> Response:
-        self.parts.keyring.refresh()
+        self.parts.keyring.tidy()
         return Response(
             self.parts.keyring.document(),
             headers={"cache-control": answers.REVALIDATED},

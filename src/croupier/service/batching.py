@@ -50,11 +50,12 @@ class ShufflerStore:
         with self._database.transaction() as transaction:
             lives.open_plan(transaction, plan, basis)
 
-    def retire(self, plan_id: str) -> None:
-        """End a plan before its last batch; reports of the open batch are dropped."""
+    def retire(self, plan_id: str) -> int:
+        """End a plan before its last batch; how many reports of the open batch were dropped."""
         with self._database.transaction() as transaction:
-            lives.retire(transaction, plan_id)
+            dropped = lives.retire(transaction, plan_id)
         self._forget()
+        return dropped
 
     def succeed(self, old_id: str, plan: Plan, basis: Basis) -> None:
         """Begin the successor of an ended plan; what users have spent is carried over."""

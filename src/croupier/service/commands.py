@@ -9,7 +9,7 @@ from croupier.plan import Plan
 from croupier.service import doctor, logs, operations, server
 from croupier.service.analyzer_app import AnalyzerApp
 from croupier.service.layout import Layout, lay_out
-from croupier.service.operations import Status
+from croupier.service.operations import Retired, Status
 from croupier.service.settings import Role, Settings, read_settings
 from croupier.service.shuffler_app import ShufflerApp
 from croupier.service.startup import (
@@ -35,6 +35,11 @@ def initialise(directory: Path, plan: Plan, transport: str) -> Layout:
 def status(path: Path) -> Status:
     """Where the plan of a role stands."""
     return operations.status(read_settings(path))
+
+
+def retire(path: Path) -> Retired:
+    """End the plan of a shuffler before its last batch."""
+    return operations.retire(read_settings(path))
 
 
 def serve(role: str, path: Path, announce: Callable[[str], None]) -> None:

@@ -161,7 +161,7 @@ class Courier:
     async def _carry(self, lease: Lease) -> bool:
         """One batch as far as it goes."""
         try:
-            await self._do(self._parts.keyring.refresh)
+            await self._do(self._parts.keyring.tidy)
             await self._do(partial(self._store.seal, lease.plan_id))
             await self._hand_on(lease)
             await self._do(partial(self._store.scrub, lease.plan_id))

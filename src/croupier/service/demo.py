@@ -19,10 +19,12 @@ from typing import Any, Self
 from croupier import wire
 from croupier.arguments import whole
 from croupier.plan import Plan
+from croupier.service import trend
 from croupier.service.comparison import BatchMeans, compare
 from croupier.service.crowd import Crowd, People, Played
 from croupier.service.documents import LedgerEntry, verify_chain
 from croupier.service.local import (
+    ROLES,
     LocalError,
     LocalServices,
     end_process,
@@ -31,6 +33,7 @@ from croupier.service.local import (
     start_process,
 )
 from croupier.service.sealing import OVERHEAD
+from croupier.service.trend import Trend
 
 DEVICES, LEAST_DEVICES = 2000, 100
 DIM, ARMS = 3, 5
@@ -41,6 +44,8 @@ LOOK = 0.2
 SETTLE_SECONDS = 30.0
 
 Progress = Callable[[int, int], None]
+Announce = Callable[[str, str], None]
+"""Hears where each role's page is, once it answers."""
 
 
 @dataclass(frozen=True)
@@ -105,14 +110,24 @@ def demo_plan(devices: int) -> Plan:
     )
 
 
-def run_demo(directory: Path, devices: int, seed: int, progress: Progress) -> DemoReport:
+def run_demo(
+    directory: Path, devices: int, seed: int, progress: Progress, announce: Announce
+) -> DemoReport:
     """Run both services and all devices; whatever happens, no process is left running."""
     started = time.monotonic()
     plan = demo_plan(devices)
     with Stop() as stop, ExitStack() as stack:
-        made = LocalServices(directory / "services", plan, between=stop.heed)
-        services = stack.enter_context(made)
-        played = _played(stack, services, directory / "devices", devices, seed, progress)
+        place = directory / "services"
+        services = stack.enter_context(
+            LocalServices(place, plan, first=trend.SETTING, between=stop.heed)
+        )
+        for role in ROLES:
+            announce(role, services.url(role))
+        known = Trend(place / "analyzer" / trend.FILE, plan)
+        played = []
+        for one in _played(stack, services, directory / "devices", devices, seed, progress):
+            known.add(one)
+            played.append(one)
         entries = _settled_ledger(services, plan, played)
         version = model_version(services.settings)
     people = People(DIM, ARMS, seed)
@@ -140,7 +155,7 @@ def _played(
     devices: int,
     seed: int,
     progress: Progress,
-) -> list[Played]:
+) -> Iterator[Played]:
     """Everything that the devices did, in worker processes."""
     lines: queue.Queue[str] = queue.Queue()
     for first in range(WORKERS):
@@ -148,7 +163,7 @@ def _played(
         worker = start_process("croupier.service.crowd", [crowd.to_json()], subprocess.PIPE)
         stack.callback(end_process, worker)
         threading.Thread(target=_forward, args=(worker, lines), daemon=True).start()
-    return list(_gathered(lines, services, devices, progress))
+    return _gathered(lines, services, devices, progress)
 
 
 def _forward(worker: subprocess.Popen[bytes], lines: queue.Queue[str]) -> None:

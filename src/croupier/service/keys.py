@@ -75,6 +75,12 @@ class Keyring:
         self._seen = found
         return True
 
+    def tidy(self, now: float | None = None) -> None:
+        """Read what another process has changed, and delete private keys whose time is over."""
+        self.refresh()
+        if any(key.over(_moment(now)) for key in self.list()):
+            self.retire(now)
+
     def new(self) -> tuple[Key, ...]:
         """A fresh pair, pending; active at once if it is the first."""
         with self._store.locked():

@@ -48,19 +48,25 @@ def end(transaction: Transaction, plan_id: str) -> None:
     transaction.execute("DELETE FROM held WHERE plan = ?", plan_id)
 
 
-def retire(transaction: Transaction, plan_id: str) -> None:
-    """End a plan before its last batch; reports of the open batch are dropped, never released."""
-    batch = newest_locked(transaction, plan_id)
+def retire(transaction: Transaction, plan_id: str) -> int:
+    """End a plan before its last batch; how many reports of the open batch were dropped.
+
+    They are never released. A plan that has ended stays as it is.
+    """
+    if locked(transaction, plan_id).ended:
+        return 0
+    batch, dropped = newest_locked(transaction, plan_id), 0
     if batch.state in {State.SEALED, State.RELEASED}:
         raise Refusal(Reason.BATCH_CLOSED, f"batch {batch.index} is {batch.state}")
     if batch.state is State.OPEN:
-        empty(transaction, batch)
+        dropped = empty(transaction, batch)
         transaction.execute(
             "UPDATE batches SET state = 'scrubbed', batch_key = NULL WHERE plan = ? AND batch = ?",
             plan_id,
             batch.index,
         )
     end(transaction, plan_id)
+    return dropped
 
 
 def empty(transaction: Transaction, batch: BatchState) -> int:

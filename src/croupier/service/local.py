@@ -53,14 +53,19 @@ class LocalServices:
         transport: Transport = Transport.BITS,
         *,
         more: str = QUICK,
+        first: str = "",
         between: Callable[[], None] = _nothing,
     ) -> None:
-        """``more`` is appended to the shuffler's settings; ``between`` may stop any waiting."""
+        """``more`` ends the shuffler's settings, ``first`` begins the analyzer's.
+
+        ``between`` may stop any waiting.
+        """
         self.directory = directory
         self.between = between
         layout = lay_out(directory, plan, transport, _free_ports())
         with layout.shuffler.open("a") as file:
             file.write(more)
+        layout.analyzer.write_text(first + layout.analyzer.read_text())
         self._configs = {"analyzer": layout.analyzer, "shuffler": layout.shuffler}
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.settings = DeviceSettings.of_deployment(directory)

@@ -10,9 +10,11 @@ import httpx
 from croupier.service.batching import ShufflerStore
 from croupier.service.database import Database
 from croupier.service.learning import AnalyzerStore
+from croupier.service.reasons import Refusal
 from croupier.service.settings import Role, Settings, Short
-from croupier.service.startup import checked_plan
+from croupier.service.startup import StartError, checked_plan
 from croupier.service.states import BatchState, State
+from croupier.service.tables import SettingsError
 
 TIMEOUT = 5.0
 
@@ -82,6 +84,31 @@ def status(settings: Settings) -> Status:
         if settings.role is Role.SHUFFLER:
             return _shuffler_status(settings, ShufflerStore(database), own, peer)
         return _analyzer_status(settings, AnalyzerStore(database), own, peer)
+    finally:
+        database.close()
+
+
+@dataclass(frozen=True)
+class Retired:
+    """A plan that was ended early, and how many reports of its open batch were dropped."""
+
+    plan: str
+    dropped: int
+
+
+def retire(settings: Settings) -> Retired:
+    """End the shuffler's plan; again changes nothing."""
+    if settings.role is not Role.SHUFFLER:
+        raise SettingsError("a plan is retired at the shuffler, these are the analyzer's settings")
+    plan = checked_plan(settings)
+    database = Database.open(settings.database, settings.role.value)
+    try:
+        store = ShufflerStore(database)
+        if plan.id not in {state.id for state in store.plans()}:
+            raise StartError(f"plan {plan.id} has not begun here, there is nothing to retire")
+        return Retired(plan.id, store.retire(plan.id))
+    except Refusal as refused:
+        raise StartError(f"try again in a moment: {refused}") from refused
     finally:
         database.close()
 

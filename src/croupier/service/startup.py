@@ -186,8 +186,7 @@ def open_keyring(settings: Settings) -> Keyring:
     passphrase = read_secret(settings.keys.passphrase_file, "passphrase")
     ring = Keyring.open(settings.keys.directory, settings.role.value, passphrase.encode())
     _ = ring.sealing_key, ring.signer
-    if any(key.over(time.time()) for key in ring.list()):
-        ring.retire()
+    ring.tidy()
     return ring
 
 

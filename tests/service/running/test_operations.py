@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from croupier.service.operations import Neighbour, status, why
+from croupier.service.operations import Neighbour, Retired, retire, status, why
 from croupier.service.settings import Batches, Short
+from croupier.service.startup import StartError
 from croupier.service.states import BatchState, State
+from croupier.service.tables import SettingsError
 
 from .conftest import Deploy
-from .deployment import USERS
+from .deployment import USERS, reason
 
 
 def batch(state: State, filled: int) -> BatchState:
@@ -107,3 +110,36 @@ def test_the_end_of_a_plan_is_told_by_both(deploy: Deploy, monkeypatch: pytest.M
         found = status(replace(parts.settings, database=services.urls[role]))
         assert words in found.answer
         assert found.moving
+
+
+def test_a_plan_is_retired_while_its_shuffler_runs(deploy: Deploy) -> None:
+    services = deploy()
+    services.fill(range(2))
+    late = services.record(5)
+    settings = replace(services.shuffler.parts.settings, database=services.urls["shuffler"])
+    assert retire(settings) == Retired(services.plan.id, 2)
+    assert retire(settings) == Retired(services.plan.id, 0)
+    assert reason(services.post(late)) == "plan-ended"
+    services.carry()
+    assert "The plan has ended" in status(settings).answer
+
+
+def test_a_plan_is_retired_by_its_shuffler_only_and_once_it_has_begun(
+    deploy: Deploy, tmp_path: Path
+) -> None:
+    services = deploy()
+    analyzer = replace(services.analyzer.parts.settings, database=services.urls["analyzer"])
+    with pytest.raises(SettingsError, match="a plan is retired at the shuffler"):
+        retire(analyzer)
+    settings = replace(services.shuffler.parts.settings, database=str(tmp_path / "new.db"))
+    with pytest.raises(StartError, match="has not begun here"):
+        retire(settings)
+
+
+def test_a_plan_is_not_retired_while_a_batch_is_on_its_way(deploy: Deploy) -> None:
+    services = deploy()
+    services.fill(range(USERS))
+    services.shuffler.parts.store.seal(services.plan.id)
+    settings = replace(services.shuffler.parts.settings, database=services.urls["shuffler"])
+    with pytest.raises(StartError, match=r"try again in a moment: .*batch 0 is sealed"):
+        retire(settings)
