@@ -1,8 +1,13 @@
-"""Results on disk: rows with a manifest, written as they are made, never half a file."""
+"""Results on disk: rows with a manifest, written as they are made, never half a file.
+
+Rows are the same wherever they were computed. The line that closes a file also says how many CPU
+seconds they took, which is not.
+"""
 
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 import os
@@ -14,12 +19,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from croupier.errors import MissingExtraError, ResultsError
+from croupier.model import canonical
 from croupier.simulation.engine import Curves
 
 if TYPE_CHECKING:
     import pandas as pd
 
-COLUMNS = ("algorithm", "plan", "epsilon", "seed", "trial", "round", "regret")
+COLUMNS = ("algorithm", "plan", "problem", "epsilon", "seed", "trial", "round", "regret")
 _CLOSED = re.compile(
     r"# complete rows=(\d+) repairs=(\d+) publications=(\d+(?: \d+)*) seconds=(\S+)\n"
 )
@@ -31,15 +37,23 @@ class Part:
 
     algorithm: str
     plan: str
+    problem: str
     epsilon: float | None
     seed: int
     trials: range
 
     @property
     def file(self) -> str:
-        """A file name that says what is inside."""
-        plain = re.sub(r"[^a-z0-9]+", "-", self.algorithm.lower()).strip("-")
-        return f"{plain}.{self.plan[:12]}.trials-{self.trials.start}-{self.trials.stop}.csv"
+        """A file name that says what is inside, and that no other part has."""
+        # The hash tells labels apart that differ in signs only.
+        content = {"algorithm": self.algorithm, "plan": self.plan, "problem": self.problem}
+        whose = hashlib.sha256(canonical(content)).hexdigest()[:12]
+        names = f"{_plain(self.algorithm)}.{_plain(self.problem)}.{whose}"
+        return f"{names}.seed-{self.seed}.trials-{self.trials.start}-{self.trials.stop}.csv"
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,14 +114,18 @@ def _rows(part: Part, played: Played) -> str:
     curves = played.curves
     for trial, regret in zip(part.trials, curves.regret.tolist(), strict=True):
         for round_index, value in zip(curves.rounds.tolist(), regret, strict=True):
-            row = (part.algorithm, part.plan, part.epsilon, part.seed, trial, round_index)
-            writer.writerow((*row, repr(value)))
+            writer.writerow((*_about(part), trial, round_index, repr(value)))
     publications = " ".join(map(str, curves.publications.tolist()))
     text.write(
         f"# complete rows={curves.regret.size} repairs={curves.repairs} "
         f"publications={publications} seconds={played.seconds:.3f}\n"
     )
     return text.getvalue()
+
+
+def _about(part: Part) -> tuple[str | float | None, ...]:
+    """What is the same in all rows of a part."""
+    return (part.algorithm, part.plan, part.problem, part.epsilon, part.seed)
 
 
 def read_part(path: Path, trials: int) -> Played:

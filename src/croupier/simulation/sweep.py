@@ -1,4 +1,4 @@
-"""Sweeps: many trials of many algorithms, on one process or several, with the same numbers."""
+"""Sweeps: many trials of many algorithms, wherever they are computed with the same numbers."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass
-from multiprocessing import get_context
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +20,9 @@ from croupier.arguments import whole
 from croupier.model import canonical
 from croupier.plan import Plan
 from croupier.simulation import engine
+from croupier.simulation.places import place
 from croupier.simulation.problems import Problem
-from croupier.simulation.results import Part, Played, Results
+from croupier.simulation.results import COLUMNS, Part, Played, Results
 
 Floats = NDArray[np.float64]
 Progress = Callable[[int, int], None]
@@ -39,17 +39,39 @@ class Job:
     """A plan on a problem, under the name it has in tables and pictures.
 
     ``refused`` says why the calibration's theorem does not cover the plan, where it does not.
+    ``seed`` is the sweep's unless the job has its own.
     """
 
     label: str
     plan: Plan
     problem: Problem
     refused: str = ""
+    seed: int | None = None
 
     @property
     def epsilon(self) -> float | None:
         """The nominal epsilon."""
         return self.plan.budget.epsilon if self.plan.budget else None
+
+    def part(self, seed: int, trials: range) -> Part:
+        """Some trials of it, under ``seed`` unless it has its own."""
+        own = seed if self.seed is None else self.seed
+        problem = problem_id(self.problem)
+        return Part(self.label, self.plan.id, problem, self.epsilon, own, trials)
+
+
+def over_seeds(jobs: Sequence[Job], seeds: Sequence[int]) -> list[Job]:
+    """Every job under every seed, the seeds of a job next to each other."""
+    return [replace(job, seed=whole("seed", seed, 0)) for job in jobs for seed in seeds]
+
+
+def problem_id(problem: Problem) -> str:
+    """A problem's name with a short hash of its parameters."""
+    return f"{problem.name}-{hashlib.sha256(canonical(_contents(problem))).hexdigest()[:8]}"
+
+
+def _contents(problem: Problem) -> dict[str, Any]:
+    return {"name": problem.name, **asdict(problem)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +132,7 @@ def simulate(
     trials: int,
     seed: int = 0,
     workers: int = 1,
+    scheduler: str | None = None,
     out: str | Path | None = None,
     progress: Progress | None = None,
     points: int = DEFAULT_POINTS,
@@ -117,7 +140,7 @@ def simulate(
     """Play one plan; see ``sweep``."""
     job = Job(plan.protocol, plan, problem)
     settings = {"trials": trials, "seed": seed, "workers": workers, "points": points}
-    (outcome,) = sweep([job], out=out, progress=progress, **settings)
+    (outcome,) = sweep([job], scheduler=scheduler, out=out, progress=progress, **settings)
     return outcome
 
 
@@ -127,6 +150,7 @@ def sweep(
     trials: int,
     seed: int = 0,
     workers: int = 1,
+    scheduler: str | None = None,
     out: str | Path | None = None,
     progress: Progress | None = None,
     points: int = DEFAULT_POINTS,
@@ -135,17 +159,19 @@ def sweep(
 
     With ``out`` every part is written as soon as it is done, and a run that was killed goes on
     where it stopped. The numbers follow from the jobs, ``trials``, ``seed`` and ``points``;
-    ``workers`` changes only the time.
+    ``workers``, or the Dask cluster at the address ``scheduler``, change only the time.
     """
     whole("trials", trials, 1)
     whole("seed", seed, 0)
-    whole("workers", workers, 1)
     whole("points", points, 1)
+    where = place(workers, scheduler)
     results = Results(Path(out), _manifest(jobs, trials, seed, points)) if out else None
     tasks = list(_tasks(jobs, trials, seed))
-    played: dict[tuple[int, int], Played] = {}
+    known, left = _known(tasks, results)
+    made = where.run(_player(points, scheduler), left)
     report = _Report(progress, sum(task.rounds for task in tasks))
-    for task, done in _played(tasks, workers, points, results):
+    played: dict[tuple[int, int], Played] = {}
+    for task, done in chain(known, _saved(made, results)):
         played[task.position, task.part.trials.start] = done
         report.add(task.rounds)
     return [_outcome(job, position, played) for position, job in enumerate(jobs)]
@@ -163,6 +189,11 @@ class Task:
     def rounds(self) -> int:
         """Rounds over all trials."""
         return self.job.plan.schedule.rounds * len(self.part.trials)
+
+    def __str__(self) -> str:
+        part = self.part
+        trials = f"trials {part.trials.start} to {part.trials.stop - 1}"
+        return f"{part.algorithm} on {part.problem}, seed {part.seed}, {trials}"
 
 
 class _Report:
@@ -182,44 +213,39 @@ def _tasks(jobs: Sequence[Job], trials: int, seed: int) -> Iterator[Task]:
     for start in range(0, trials, TRIALS_PER_PART):
         group = range(start, min(start + TRIALS_PER_PART, trials))
         for position, job in enumerate(jobs):
-            yield Task(position, job, Part(job.label, job.plan.id, job.epsilon, seed, group))
+            yield Task(position, job, job.part(seed, group))
 
 
-def _played(
-    tasks: list[Task], workers: int, points: int, results: Results | None
+def _known(
+    tasks: list[Task], results: Results | None
+) -> tuple[list[tuple[Task, Played]], list[Task]]:
+    """Parts that are on disk, and the tasks that are left."""
+    found = [(task, results.load(task.part) if results else None) for task in tasks]
+    return (
+        [(task, done) for task, done in found if done is not None],
+        [task for task, done in found if done is None],
+    )
+
+
+def _saved(
+    made: Iterator[tuple[Task, Played]], results: Results | None
 ) -> Iterator[tuple[Task, Played]]:
-    """Parts that are on disk first, then the others as they are made."""
-    left = []
-    for task in tasks:
-        done = results.load(task.part) if results else None
-        if done is None:
-            left.append(task)
-        else:
-            yield task, done
-    for task, made in _computed(left, workers, points):
+    for task, done in made:
         if results:
-            results.save(task.part, made)
-        yield task, made
+            results.save(task.part, done)
+        yield task, done
 
 
-def _computed(tasks: list[Task], workers: int, points: int) -> Iterator[tuple[Task, Played]]:
-    if workers == 1 or len(tasks) <= 1:
-        for task in tasks:
-            yield task, _play(task, points)
-        return
-    with ExitStack() as stack:
-        # Fresh processes: a fork would copy the threads of a progress bar.
-        pool = ProcessPoolExecutor(min(workers, len(tasks)), mp_context=get_context("spawn"))
-        stack.callback(pool.shutdown, wait=True, cancel_futures=True)
-        futures = {pool.submit(_play, task, points): task for task in tasks}
-        for future in as_completed(futures):
-            yield futures[future], future.result()
+def _player(points: int, scheduler: str | None) -> Callable[[Task], Played]:
+    """The function that every place calls; a worker of a cluster may do so in several threads."""
+    clock = time.process_time if scheduler is None else time.thread_time
+    return partial(_play, points=points, clock=clock)
 
 
-def _play(task: Task, points: int) -> Played:
-    start = time.process_time()
+def _play(task: Task, points: int, clock: Callable[[], float]) -> Played:
+    start = clock()
     curves = engine.run(task.job.plan, task.job.problem, task.part.seed, task.part.trials, points)
-    return Played(curves, time.process_time() - start)
+    return Played(curves, clock() - start)
 
 
 def _outcome(job: Job, position: int, played: dict[tuple[int, int], Played]) -> Outcome:
@@ -235,19 +261,18 @@ def _manifest(jobs: Sequence[Job], trials: int, seed: int, points: int) -> dict[
     """What the rows of a results directory were made from."""
     return {
         "kind": "results",
+        "columns": list(COLUMNS),
         "seed": seed,
         "trials": trials,
         "points": points,
-        "jobs": [
-            {
-                "label": job.label,
-                "plan_id": job.plan.id,
-                "plan": job.plan.content,
-                "problem": {"name": job.problem.name, **asdict(job.problem)},
-            }
-            for job in jobs
-        ],
+        "jobs": [_job_contents(job) for job in jobs],
     }
+
+
+def _job_contents(job: Job) -> dict[str, Any]:
+    own = {} if job.seed is None else {"seed": job.seed}
+    problem, plan = _contents(job.problem), job.plan
+    return {"label": job.label, "plan_id": plan.id, "plan": plan.content, "problem": problem, **own}
 
 
 def available_workers() -> int:
