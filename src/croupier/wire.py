@@ -53,6 +53,9 @@ class Transport(IntEnum):
     SEALED = 2
 
 
+_TRANSPORTS = {one.value: one for one in Transport}
+
+
 @dataclass(frozen=True)
 class Record:
     """One upload. ``model_hash`` is in hex like ``Model.hash``, the other fields are bytes."""
@@ -132,10 +135,11 @@ def decode_records(data: bytes, sealed_length: int | Callable[[int], int]) -> li
     only if it can be read.
     """
     records: list[Record] = []
-    left = memoryview(data)  # slices of it copy nothing
-    while left or not records:
-        records.append(_decode_record(left, sealed_length))
-        left = left[record_length(len(records[-1].sealed)) :]
+    start = 0
+    while start < len(data) or not records:
+        record = _decode_record(data, start, sealed_length)
+        records.append(record)
+        start += _RECORD.size + len(record.sealed)
     return records
 
 
@@ -152,14 +156,17 @@ def _encode_record(record: Record) -> bytes:
     return header + record.sealed
 
 
-def _decode_record(data: memoryview, sealed_length: int | Callable[[int], int]) -> Record:
-    """The record that ``data`` begins with."""
-    _at_least("record", data, _RECORD.size)
-    version, number, key_id, batch, model_hash, report_id, account = _RECORD.unpack_from(data)
+def _decode_record(data: bytes, start: int, sealed_length: int | Callable[[int], int]) -> Record:
+    """The record at ``start``."""
+    left = len(data) - start
+    _at_least("record", left, _RECORD.size)
+    version, number, key_id, batch, model_hash, report_id, account = _RECORD.unpack_from(
+        data, start
+    )
     transport = _transport(version, number)
-    end = record_length(sealed_length(batch) if callable(sealed_length) else sealed_length)
-    _at_least("record", data, end)
-    sealed = bytes(data[_RECORD.size : end])
+    length = record_length(sealed_length(batch) if callable(sealed_length) else sealed_length)
+    _at_least("record", left, length)
+    sealed = data[start + _RECORD.size : start + length]
     return Record(transport, key_id, batch, model_hash.hex(), report_id, account, sealed)
 
 
@@ -183,7 +190,7 @@ def decode_batch(shapes: Shapes, data: bytes) -> tuple[BatchHeader, Messages]:
 
 def decode_batch_header(data: bytes) -> BatchHeader:
     """The header alone, from which the shapes of the rest follow."""
-    _at_least("batch", data, _BATCH.size)
+    _at_least("batch", len(data), _BATCH.size)
     version, number, plan_id, batch, users, model_hash, key_id = _BATCH.unpack_from(data)
     transport = _transport(version, number)
     return BatchHeader(transport, plan_id.hex(), batch, users, model_hash.hex(), key_id)
@@ -222,16 +229,16 @@ def decode_words(data: bytes, count: int) -> NDArray[np.uint32]:
     return np.frombuffer(data, "<u4").astype(np.uint32)
 
 
-def _at_least(what: str, data: bytes | memoryview, length: int) -> None:
-    if len(data) < length:
-        raise WireError(WRONG_LENGTH, f"a {what} must have {length} bytes, got {len(data)}")
+def _at_least(what: str, found: int, length: int) -> None:
+    if found < length:
+        raise WireError(WRONG_LENGTH, f"a {what} must have {length} bytes, got {found}")
 
 
 def _transport(version: int, number: int) -> Transport:
     """The transport of the second byte, if the first is our version."""
     if version != VERSION:
         raise WireError(BAD_VERSION, f"version must be {VERSION}, got {version}")
-    try:
-        return Transport(number)
-    except ValueError as error:
-        raise WireError(MALFORMED, f"transport must be 0, 1 or 2, got {number}") from error
+    found = _TRANSPORTS.get(number)
+    if found is None:
+        raise WireError(MALFORMED, f"transport must be 0, 1 or 2, got {number}")
+    return found

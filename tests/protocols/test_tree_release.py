@@ -101,3 +101,26 @@ def test_a_viewed_node_has_the_law_of_its_users(reports: int) -> None:
     covered = np.cov(seen.T) - np.cov(real.T)
     scale = np.sqrt(np.outer(real.var(axis=0), real.var(axis=0)))
     assert np.abs(covered / scale).max() < 5.5 * np.sqrt(2 * 2 / trials)
+
+
+def test_counts_settle_to_what_the_bits_are_analysed_to() -> None:
+    """Tallies add up over reports and batches; levels may have counts of different users."""
+    coins, rows = SeededCoins(3), np.random.default_rng(3).uniform(-1, 1, (12, LAYOUT.size))
+    reports = [RELEASE.randomize(row, coins) for row in rows]
+    tallies = [RELEASE.tally(report) for report in reports]
+    assert len(tallies[0]) == len(RELEASE.counted) == 2 * LAYOUT.size
+    assert RELEASE.counted == tuple(reports[0])
+    whole = gather(reports)
+    np.testing.assert_array_equal(RELEASE.tally(whole), np.sum(tallies, axis=0))
+    np.testing.assert_array_equal(
+        RELEASE.settle(np.sum(tallies, axis=0), 12), RELEASE.analyze(shuffle(whole, coins))
+    )
+    lowest = {name: part for name, part in gather(reports[:4]).items() if name.startswith("0/")}
+    leaf = RELEASE.tally(lowest)
+    np.testing.assert_array_equal(leaf, np.sum(tallies[:4], axis=0)[: LAYOUT.size])
+    np.testing.assert_array_equal(RELEASE.settle(leaf, 4), RELEASE.analyze(lowest))
+    closed = np.concatenate([leaf, np.sum(tallies, axis=0)[LAYOUT.size :]])
+    users = np.repeat([4, 12], LAYOUT.size)
+    np.testing.assert_array_equal(
+        RELEASE.settle(closed, users), RELEASE.analyze({**whole, **lowest})
+    )

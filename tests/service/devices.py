@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -27,10 +28,26 @@ KEY = X25519PrivateKey.from_private_bytes(bytes(range(32)))
 PUBLIC = KEY.public_key().public_bytes_raw()
 
 
+class Written(Plan):
+    """A plan whose document is written once: it has all guarantees in it, and they take long."""
+
+    @cached_property
+    def _written(self) -> str:
+        return super().to_json()
+
+    def to_json(self) -> str:
+        return self._written
+
+
+def written(plan: Plan) -> Plan:
+    return Written(plan.mechanism, plan.policy, plan.terms, plan.budget, plan.publication)
+
+
+@lru_cache
 def plan_of(protocol: str, batches: int = 3, **changes: Any) -> Plan:
     shared = {"batches": "fixed", "batch_size": USERS, "horizon": USERS * batches}
     budget = {"dim": 2} if protocol == "noiseless" else BUDGET
-    return Plan.calibrate(protocol, **{**shared, **budget, **changes})
+    return written(Plan.calibrate(protocol, **{**shared, **budget, **changes}))
 
 
 def reports(plan: Plan, batch: int) -> list[Report]:

@@ -27,6 +27,7 @@ from croupier.service.learning import AnalyzerStore
 from croupier.service.reasons import Refusal
 from croupier.service.states import Basis, BatchState, Released, State
 
+from .shared_simulation import TREE, SharedSimulation
 from .world import account, basis, learn, noiseless, upload
 
 Say = Callable[[Any], None]
@@ -132,6 +133,25 @@ def finish(job: dict[str, Any], done: list[int], say: Say) -> None:
         say(sums.tolist())
 
 
+def kill_shares(job: dict[str, Any]) -> dict[str, Any]:
+    """The same for a tree in shares, of which a batch begins again."""
+    hooks, places = killing(job["commit"], job["moment"]), (job["shuffler"], job["analyzer"])
+    ended, _ = forked(lambda _: SharedSimulation(*places, hooks).live())
+    finished_with, after = forked(lambda say: finish_shares(*places, say))
+    return {"ended": ended, "finished": finished_with, "counts": after}
+
+
+def finish_shares(shuffler: str, analyzer: str, say: Say) -> None:
+    simulation = SharedSimulation(shuffler, analyzer)
+    simulation.live()
+    counts = np.array([closed[0] for closed in simulation.counts()])
+    simulation.check_so_far()
+    simulation.check_participations(counts.sum(axis=0))
+    simulation.check_nodes()
+    assert simulation.processes[0].dropped(TREE.id) == simulation.analyzer.dropped(TREE.id) == 1
+    say([np.flatnonzero(row).tolist() for row in counts])
+
+
 # Several at once
 
 
@@ -206,4 +226,5 @@ def _model(version: int) -> str:
 
 if __name__ == "__main__":
     jobs = json.load(sys.stdin)
-    json.dump([{"kill": kill, "work": work}[job["do"]](job) for job in jobs], sys.stdout)
+    known = {"kill": kill, "kill_shares": kill_shares, "work": work}
+    json.dump([known[job["do"]](job) for job in jobs], sys.stdout)

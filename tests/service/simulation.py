@@ -16,19 +16,20 @@ from typing import TypeVar
 import numpy as np
 
 from croupier.service.batching import ShufflerStore
+from croupier.service.carriage import Bits, Carriage
 from croupier.service.database import Database, Hooks
 from croupier.service.intake import Upload
 from croupier.service.learning import AnalyzerStore
 from croupier.service.leases import Lease
+from croupier.service.lessons import Published
 from croupier.service.reasons import Reason, Refusal
-from croupier.service.states import BatchState, Released, State
+from croupier.service.states import Basis, BatchState, Released, State
 
 from .world import altered, basis, learn, noiseless, one_hot, upload
 
 Answer = TypeVar("Answer")
 
 PLAN = noiseless(users=3, batches=3, participations=2)
-SIZE, BATCHES = PLAN.users(0), PLAN.schedule.batches
 USERS = PLAN.layout.size
 LEASE = 60.0
 
@@ -105,9 +106,14 @@ class Faults:
 class Simulation:
     """Two processes of a shuffler over one database, an analyzer, and devices."""
 
-    def __init__(self, shuffler_url: str, analyzer_url: str) -> None:
+    plan = PLAN
+    carriage: type[Carriage] = Bits
+
+    def __init__(self, shuffler_url: str, analyzer_url: str, hooks: Hooks | None = None) -> None:
+        """``hooks`` take the place of those that the faults of events use."""
         self._urls = (shuffler_url, shuffler_url, analyzer_url)
         self._faults = Faults()
+        self._hooks = hooks or self._faults.hooks
         self._now = 1_000_000.0
         self._databases: list[Database] = []
         self._meanwhile: Callable[[], object] | None = None
@@ -116,10 +122,12 @@ class Simulation:
         self._leases: dict[int, Lease] = {}
         self.accepted: set[tuple[int, int]] = set()
         self.unknown: set[tuple[int, int]] = set()
-        self.bodies: dict[int, bytes] = {}
+        self.bodies: dict[tuple[int, int], bytes] = {}
         self.crashes = 0
         self._start()
-        self.processes[0].open_plan(PLAN, basis(self.analyzer.open_plan(PLAN)))
+        first = self.analyzer.open_plan(self.plan)
+        if not self.processes[0].plans():
+            self.processes[0].open_plan(self.plan, self.basis(first))
 
     # Processes
 
@@ -127,11 +135,13 @@ class Simulation:
         """Nothing is left of what processes had in memory."""
         roles = ("shuffler", "shuffler", "analyzer")
         self._databases = [
-            Database.open(url, role, self._faults.hooks)
+            Database.open(url, role, self._hooks)
             for url, role in zip(self._urls, roles, strict=True)
         ]
         self.processes = [
-            ShufflerStore(database, sign=self._sign, clock=lambda: self._now)
+            ShufflerStore(
+                database, carriage=self.carriage, sign=self._sign, clock=lambda: self._now
+            )
             for database in self._databases[:2]
         ]
         self.analyzer = AnalyzerStore(self._databases[2])
@@ -167,7 +177,7 @@ class Simulation:
 
     def send(self, process: int, users: Sequence[int]) -> None:
         """Reports of some devices, new ones or again, in one group."""
-        batch = self.processes[process].current(PLAN.id)
+        batch = self.processes[process].current(self.plan.id)
         for user in users:
             if user not in self._pending:
                 self._pending[user] = self._fresh(batch, user)
@@ -177,7 +187,11 @@ class Simulation:
     def _fresh(self, batch: BatchState, user: int) -> Upload:
         """A new report has a new id; its bytes are like no other's."""
         name = hashlib.sha256(f"{len(self._sent)}".encode()).digest()
-        return upload(PLAN, batch, user, id=name[:16], digest=name)
+        made = self.payload(user)
+        return upload(self.plan, batch, user, id=name[:16], digest=name, payload=made)
+
+    def payload(self, user: int) -> bytes:
+        return one_hot(self.plan, user)
 
     def replay(self, process: int, chosen: int) -> None:
         """Anything that was ever sent, once more."""
@@ -191,7 +205,7 @@ class Simulation:
         if not taken:
             return
         victim = taken[chosen % len(taken)]
-        payload = victim.payload if same_payload else one_hot(PLAN, chosen % USERS)
+        payload = victim.payload if same_payload else self.payload(chosen % USERS)
         forged = altered(victim, digest=b"forged", payload=payload)
         verdict = self._faults.call(lambda: self.processes[process].take([forged]))[0]
         assert verdict is not None
@@ -209,15 +223,16 @@ class Simulation:
     # Sealers
 
     def seal(self, process: int) -> None:
-        self.processes[process].seal(PLAN.id)
+        self.processes[process].seal(self.plan.id)
 
     def release(self, process: int) -> Released | None:
         store = self.processes[process]
         if store.plans()[0].ended:
             return None
-        found = store.release(PLAN.id)
+        found = store.release(self.plan.id)
         if found is not None:
-            assert self.bodies.setdefault(found.batch, found.body) == found.body
+            place = (found.batch, found.attempt)
+            assert self.bodies.setdefault(place, found.body) == found.body
         return found
 
     def race(self, process: int) -> None:
@@ -233,18 +248,27 @@ class Simulation:
 
     def finish(self, process: int) -> None:
         self.deliver(process)
-        self.processes[process].scrub(PLAN.id)
+        self.processes[process].scrub(self.plan.id)
 
     def deliver(self, process: int) -> None:
         """The released bytes to the analyzer, and what it says back."""
         found = self.release(process)
         if found is None:
             return
-        published = self._faults.call(lambda: learn(self.analyzer, PLAN, found))
-        self.processes[process].acknowledge(PLAN.id, found.batch, basis(published))
+        published = self.learnt(process, found)
+        if published is None:
+            return
+        self.processes[process].acknowledge(self.plan.id, found.batch, self.basis(published))
+
+    def learnt(self, process: int, found: Released) -> Published | None:
+        """What the analyzer publishes after the batch; None if it was begun again."""
+        return self._faults.call(lambda: learn(self.analyzer, self.plan, found))
+
+    def basis(self, published: Published) -> Basis:
+        return basis(published)
 
     def scrub(self, process: int) -> None:
-        self.processes[process].scrub(PLAN.id)
+        self.processes[process].scrub(self.plan.id)
 
     def work(self, process: int, keep: bool) -> None:
         """The next step of a batch that is leased; a lease that is kept must run out."""
@@ -254,7 +278,7 @@ class Simulation:
             return
         if keep:
             self._leases[process] = lease
-        self._step(process, store.current(PLAN.id).state)
+        self._step(process, store.current(self.plan.id).state)
         if not keep:
             store.give_back(lease)
 
@@ -275,9 +299,14 @@ class Simulation:
 
     # The end
 
+    @property
+    def rounds(self) -> int:
+        """How often something may have to be done again until the end."""
+        return 4 * self.plan.schedule.batches
+
     def complete(self) -> None:
         """Nothing fails any more: every batch is filled and brought to its end."""
-        for _ in range(4 * BATCHES):
+        for _ in range(self.rounds):
             if self.processes[0].plans()[0].ended:
                 break
             self._top_up()
@@ -285,30 +314,33 @@ class Simulation:
             for _ in range(4):
                 self.work(0, keep=False)
                 self.check_so_far()
-        self.processes[0].scrub(PLAN.id)
+        self.processes[0].scrub(self.plan.id)
         assert self.processes[0].plans()[0].ended
 
     def _top_up(self) -> None:
-        batch = self.processes[0].current(PLAN.id)
+        batch = self.processes[0].current(self.plan.id)
         if batch.state is State.OPEN:
             self.send(0, range(USERS))
 
     def check_so_far(self) -> None:
-        for sums in self.analyzer.sums(PLAN.id):
+        for sums in self.analyzer.sums(self.plan.id):
             assert set(sums.tolist()) <= {0.0, 1.0}, "a report was counted twice"
-            assert sums.sum() == SIZE, "a batch of another size was released"
+            assert sums.sum() == self.plan.users(0), "a batch of another size was released"
 
     def check(self) -> None:
         """Every acknowledged report was counted exactly once, and nothing that was not sent."""
-        sums = np.array(self.analyzer.sums(PLAN.id))
-        assert sums.shape == (BATCHES, USERS)
+        sums = np.array(self.analyzer.sums(self.plan.id))
+        assert sums.shape == (self.plan.schedule.batches, USERS)
         for user, batch in self.accepted:
             assert sums[batch, user] == 1, "an acknowledged report was lost"
         for batch, user in np.argwhere(sums).tolist():
             assert (user, batch) in self.unknown, "a report was made up"
-        assert sums.sum(axis=0).max() <= PLAN.terms.max_participations
-        digests = [hashlib.sha256(self.bodies[batch]).hexdigest() for batch in range(BATCHES)]
-        for ledger in (self.processes[0].ledger(PLAN.id), self.analyzer.ledger(PLAN.id)):
+        assert sums.sum(axis=0).max() <= self.plan.terms.max_participations
+        digests = [
+            hashlib.sha256(self.bodies[batch, 0]).hexdigest()
+            for batch in range(self.plan.schedule.batches)
+        ]
+        for ledger in (self.processes[0].ledger(self.plan.id), self.analyzer.ledger(self.plan.id)):
             assert [entry.digest for entry in ledger] == digests
         with self._databases[0].reading() as transaction:
             assert transaction.all("SELECT id FROM reports") == []

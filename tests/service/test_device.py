@@ -147,6 +147,67 @@ def test_devices_teach_the_analyzer_by_every_transport(protocol: str, transport:
             assert device.accepted == [1]
 
 
+def begin_again(place: Town) -> None:
+    """A batch of shares of which the analyzer says that none opened."""
+    store = place.shuffler.parts.store
+    store.seal(place.plan.id)
+    found = store.release(place.plan.id)
+    assert found is not None
+    nobody = wire.encode_flags(np.zeros(USERS, dtype=bool))
+    with pytest.raises(Refusal, match="0 of 3 reports opened"):
+        store.share(place.plan.id, found.batch, nobody, found.attempt)
+    place.run(place.shuffler.newest.refresh())
+
+
+def test_a_device_reports_again_once_for_each_attempt_at_a_batch_of_shares() -> None:
+    """It counts as one participation, the only one that the plan allows, and is drawn afresh."""
+    with town(bits_plan(1), Transport.SHARES) as here:
+        for attempt in range(2):
+            assert [report(here, user) for user in range(USERS)] == [Outcome.ACCEPTED] * USERS
+            assert here.open_batch == 0
+            begin_again(here)
+            assert here.shuffler.parts.store.current(here.plan.id).attempt == attempt + 1
+        with here.device(0) as device:
+            assert (device.remaining, device.participations, device.accepted) == (0, [0], [0])
+            queue(device)
+            assert device.flush() is Outcome.ACCEPTED
+            assert (device.remaining, device.participations) == (0, [0])
+            queue(device)
+            assert device.flush() is Outcome.WAITING
+            assert device.trouble == "duplicate-user"
+        assert here.filled == 1
+        mine = here.bridge.uploads[::USERS]
+        assert len({record[46:62] for record in mine}) == len({one[94:] for one in mine}) == 3
+        complete(here, range(1, USERS))
+        with here.device(0) as device:
+            assert reason_of(device.flush) is Reason.PARTICIPATION_LIMIT
+            assert device.remaining == 0
+
+
+def test_a_shuffler_that_always_begins_again_gets_no_more_draws_than_any_other() -> None:
+    with town(bits_plan(1), Transport.SHARES) as here:
+        with here.device(0) as device:
+            for attempt in range(17):
+                queue(device)
+                assert device.flush() is Outcome.ACCEPTED
+                assert here.shuffler.parts.store.current(here.plan.id).attempt == attempt
+                assert here.shuffler.parts.store.drop(here.plan.id) == 1
+                here.run(here.shuffler.newest.refresh())
+            assert reason_of(lambda: queue(device)) is Reason.PARTICIPATION_LIMIT
+        assert len(here.bridge.uploads) == 17
+
+
+def test_bits_are_reported_once_for_a_batch_whatever_becomes_of_it(here: Town) -> None:
+    assert report(here, 0) is Outcome.ACCEPTED
+    here.shuffler.parts.store.drop(here.plan.id)
+    here.run(here.shuffler.newest.refresh())
+    with here.device(0) as device:
+        queue(device)
+        assert device.flush() is Outcome.WAITING
+        assert device.trouble == "duplicate-user"
+    assert here.filled == 0
+
+
 def test_the_model_is_the_one_that_the_same_reports_give_without_a_network() -> None:
     plan, rewards = free_plan(), [1.0, 0.0, 0.25]
     told: list[tuple[int, float]] = []

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from croupier.service.states import State
 
+from .shared_simulation import TREE, SharedSimulation
 from .simulation import PLAN, USERS, Fault, Moment, Simulation
 
 Places = Callable[[str], str]
@@ -52,8 +53,23 @@ FAULTS = st.one_of(
 SCHEDULES = st.lists(st.tuples(EVENTS, FAULTS), min_size=20, max_size=60)
 
 
-def run(schedule: list[tuple[Event, Fault]], places: Places, kind: str) -> Simulation:
-    simulation = Simulation(places(kind), places(kind))
+SHARED_EVENTS = st.one_of(
+    EVENTS,
+    event("spoil", PROCESS, st.integers(0, USERS - 1)),
+    event("outrun", PROCESS, GROUP),
+)
+"""Reports that do not open, and processes that are overtaken by another attempt."""
+
+SHARED_SCHEDULES = st.lists(st.tuples(SHARED_EVENTS, FAULTS), min_size=20, max_size=60)
+
+
+def run(
+    schedule: list[tuple[Event, Fault]],
+    places: Places,
+    kind: str,
+    deployment: type[Simulation] = Simulation,
+) -> Simulation:
+    simulation = deployment(places(kind), places(kind))
     try:
         for (name, arguments), fault in schedule:
             simulation.run(_event(name, arguments), fault)
@@ -86,6 +102,40 @@ def test_no_schedule_loses_or_repeats_a_report_on_postgresql(
     places: Places, schedule: list[tuple[Event, Fault]]
 ) -> None:
     run(schedule, places, "postgresql")
+
+
+@many(12)
+@given(schedule=SHARED_SCHEDULES)
+def test_no_schedule_loses_or_repeats_a_share_of_a_tree_on_sqlite(
+    places: Places, schedule: list[tuple[Event, Fault]]
+) -> None:
+    run(schedule, places, "sqlite", SharedSimulation)
+
+
+@many(3)
+@given(schedule=SHARED_SCHEDULES)
+def test_no_schedule_loses_or_repeats_a_share_of_a_tree_on_postgresql(
+    places: Places, schedule: list[tuple[Event, Fault]]
+) -> None:
+    run(schedule, places, "postgresql", SharedSimulation)
+
+
+@pytest.mark.slow
+@many(600)
+@given(schedule=SHARED_SCHEDULES)
+def test_no_schedule_of_hundreds_loses_or_repeats_a_share_of_a_tree_on_sqlite(
+    places: Places, schedule: list[tuple[Event, Fault]]
+) -> None:
+    run(schedule, places, "sqlite", SharedSimulation)
+
+
+@pytest.mark.slow
+@many(200)
+@given(schedule=SHARED_SCHEDULES)
+def test_no_schedule_of_hundreds_loses_or_repeats_a_share_of_a_tree_on_postgresql(
+    places: Places, schedule: list[tuple[Event, Fault]]
+) -> None:
+    run(schedule, places, "postgresql", SharedSimulation)
 
 
 @pytest.mark.slow
@@ -124,6 +174,29 @@ def test_every_step_survives_every_fault(
             State.ACKNOWLEDGED,
             State.SCRUBBED,
         }
+        simulation.complete()
+        simulation.check()
+    finally:
+        simulation.stop()
+
+
+@pytest.mark.parametrize("moment", list(Moment))
+@pytest.mark.parametrize("spared", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
+def test_every_step_of_a_tree_of_shares_survives_every_fault(
+    kind: str, places: Places, moment: Moment, spared: int
+) -> None:
+    """A bad device has the second batch begun again; each step fails once and is taken again."""
+    simulation = SharedSimulation(places(kind), places(kind))
+    try:
+        for batch in range(4):
+            users = list(range(3 * batch, 3 * batch + 3))
+            bad = [("send", (0, users[:2])), ("spoil", (0, 20)), *_life([])[1:]]
+            for name, arguments in [*(bad if batch == 1 else []), *_life(users)]:
+                simulation.run(_event(name, arguments), Fault(moment, spared))
+                simulation.run(_event(name, arguments), Fault())
+            simulation.run(_event("deliver", (0,)), Fault())
+            simulation.run(_event("scrub", (0,)), Fault())
+        assert simulation.processes[0].dropped(TREE.id) == 1
         simulation.complete()
         simulation.check()
     finally:

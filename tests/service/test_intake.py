@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from croupier.service.database import Database
-from croupier.service.intake import Upload
+from croupier.service.database import ASKED_AT_ONCE, Database
+from croupier.service.intake import Upload, marks
 from croupier.service.reasons import Reason
 from croupier.service.states import Basis, State
 from croupier.wire import Record, Transport
@@ -189,6 +190,39 @@ def test_the_digest_of_an_upload_covers_every_byte_of_its_record() -> None:
     assert len({one.digest for one in made}) == len(records)
     assert made[0] == Upload.of("plan", record, b"payload")
     assert (made[0].id, made[0].account, made[0].payload) == (b"r" * 16, b"a" * 32, b"payload")
+
+
+def test_marks_are_hmacs_under_the_keys_of_batch_and_plan() -> None:
+    accounts = [account(user) for user in (1, 2, 1)]
+    found = marks(b"p" * 32, b"b" * 32, accounts)
+    assert found == {
+        one: (hmac.digest(b"b" * 32, one, "sha256"), hmac.digest(b"p" * 32, one, "sha256"))
+        for one in accounts
+    }
+    assert found[accounts[0]].user != found[accounts[0]].account
+
+
+def test_a_group_of_more_reports_than_one_statement_takes_is_stored_whole(
+    databases: Callable[[str], Database],
+) -> None:
+    count = ASKED_AT_ONCE + 3
+    plan = noiseless(users=count, batches=2)
+    database = databases("shuffler")
+    store = begun(database, plan)
+    batch = store.current(plan.id)
+    same = one_hot(plan, 0)
+    first = upload(plan, batch, 0)
+    names = [user.to_bytes(16, "big") for user in range(count)]
+    sent = [altered(first, id=one, account=2 * one, digest=one, payload=same) for one in names]
+    again = altered(sent[-1], id=b"another report!!")
+    assert store.take([*sent, again]) == [None] * count + [Reason.BATCH_CLOSED]
+    assert store.current(plan.id).filled == count
+    with database.reading() as transaction:
+        kept = transaction.all("SELECT id, digest FROM reports ORDER BY id")
+        spent = transaction.all("SELECT count(*), sum(spent) FROM participations")
+    assert [(bytes(one), bytes(digest)) for one, digest in kept] == [(one, one) for one in names]
+    assert spent == [(count, count)]
+    assert store.take(sent) == [None] * count
 
 
 def test_neither_keys_nor_accounts_show_when_a_state_is_printed(services: Services) -> None:

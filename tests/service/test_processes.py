@@ -20,7 +20,8 @@ Places = Callable[[str], str]
 COMMITS = 17
 """Of a life of two batches: two plans opened, seven for each batch, and a last look."""
 
-POINTS = [(commit, moment) for commit in range(COMMITS) for moment in ("before", "after")]
+TWICE = ("before", "after")
+POINTS = [(commit, moment) for commit in range(COMMITS) for moment in TWICE]
 
 
 def drive(jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -82,6 +83,51 @@ def test_the_life_that_is_killed_has_no_further_commits(places: Places) -> None:
     (found,) = kills(places, "sqlite", [(COMMITS, "before")])
     assert found["ended"] == 0
     assert sorted(found["accepted"]) == [0, 1, 2, 3, 4, 5]
+
+
+SHARED_COMMITS = 43
+"""Of a life of four batches of shares, one of them in two attempts."""
+
+SHARED_POINTS = [(commit, moment) for commit in range(SHARED_COMMITS) for moment in TWICE]
+
+
+def kill_shares(places: Places, kind: str, points: list[tuple[int, str]]) -> list[dict[str, Any]]:
+    return drive(
+        [
+            {
+                "do": "kill_shares",
+                "shuffler": places(kind),
+                "analyzer": places(kind),
+                "commit": commit,
+                "moment": moment,
+            }
+            for commit, moment in points
+        ]
+    )
+
+
+def check_shared_kills(results: list[dict[str, Any]]) -> None:
+    for found in results:
+        assert (found["ended"], found["finished"]) == (-signal.SIGKILL, 0)
+        assert found["counts"] == [[[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11]]]
+
+
+def test_a_process_of_shares_that_is_killed_loses_and_repeats_nothing(
+    kind: str, places: Places
+) -> None:
+    check_shared_kills(kill_shares(places, kind, SHARED_POINTS[13::29]))
+
+
+@pytest.mark.slow
+def test_a_process_of_shares_that_is_killed_at_any_commit_loses_and_repeats_nothing(
+    kind: str, places: Places
+) -> None:
+    check_shared_kills(kill_shares(places, kind, SHARED_POINTS))
+
+
+def test_the_life_of_shares_that_is_killed_has_no_further_commits(places: Places) -> None:
+    (found,) = kill_shares(places, "sqlite", [(SHARED_COMMITS, "before")])
+    assert found["ended"] == 0
 
 
 def seal_together(places: Places, kind: str, batches: int, processes: int) -> None:

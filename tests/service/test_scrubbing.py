@@ -16,7 +16,10 @@ from croupier.service.states import Basis
 from .world import account, fill, noiseless, upload
 
 HASH = "ab" * 32
-TABLES = ("plans", "batches", "reports", "participations", "held", "ledger", "migrations")
+TABLES = (
+    "plans", "batches", "reports", "participations", "held", "ledger", "drops", "present", "masks",
+    "migrations",
+)  # fmt: skip
 
 
 def contents(database: Database) -> list[bytes]:

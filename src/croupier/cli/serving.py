@@ -71,15 +71,21 @@ def status(config: Config, as_json: options.Json = False) -> None:
         raise typer.Exit(1)
 
 
-def retire(config: Config, as_json: options.Json = False) -> None:
+def retire(
+    config: Config,
+    abandon: Annotated[
+        bool, typer.Option("--abandon", help="Give up a batch that is stuck on its way as well.")
+    ] = False,
+    as_json: options.Json = False,
+) -> None:
     """End the shuffler's plan before its last batch; reports of the open batch are dropped.
 
     Models stay published, and a successor takes over what users have spent. There is no way back.
 
     Example: croupier retire --config deployment/shuffler/settings.toml
     """
-    found = _serving().retire(config)
-    words = f"Plan {found.plan} has ended; {found.dropped} reports were dropped, none released."
+    found = _serving().retire(config, abandon)
+    words = f"Plan {found.plan} has ended; {found.dropped} reports were dropped."
     document = {"kind": "retired", "plan": found.plan, "dropped": found.dropped}
     screen.emit(document, words, as_json)
 

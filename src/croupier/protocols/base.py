@@ -28,6 +28,9 @@ from croupier.theory.schedules import Schedule
 
 Floats = NDArray[np.float64]
 
+Counted = int | NDArray[np.int64]
+"""Reports behind a tally: one number for all of its counts, or one for each."""
+
 REAL_BITS = 64
 """Bits of one real number in a report."""
 
@@ -68,6 +71,30 @@ class Release(ABC):
 
         Where sums are released of several batches together, the part of each that is this batch's.
         """
+
+    def partial(self, contributions: Floats, rng: np.random.Generator) -> Floats | None:
+        """What some users ``(..., any, size)`` add to the batch; such parts add up.
+
+        None where only a whole batch can be sampled. With parts a simulated batch may be of any
+        size: ``finish`` of all of them must have the law of ``sample_sum``.
+        """
+        return None
+
+    def finish(self, added: Floats, rng: np.random.Generator) -> Floats:
+        """Released sums ``(..., size)`` from the parts of all users, added up."""
+        raise NotImplementedError(f"{type(self).__name__} has parts but does not finish them")
+
+    def noise_ahead(self, count: int, rng: np.random.Generator) -> Floats | None:
+        """Noise ``(count, size)`` of as many batch sums; None where it depends on the data.
+
+        Where ``rounding`` is given, contributions are also rounded one by one.
+        """
+        return None
+
+    @property
+    def rounding(self) -> float | None:
+        """Steps per unit above ``low`` to which contributions are rounded at random, if they are."""
+        return None
 
     def sample_view(
         self, pair: Floats, truth: int, trials: int, rng: np.random.Generator
@@ -112,16 +139,28 @@ class ShuffleRelease(Release):
 class AdditiveRelease(ShuffleRelease):
     """A release whose analysis only needs whole numbers that add up over users.
 
-    Such reports can be split into shares, so that nobody but their sum is ever seen.
+    Such reports can be split into shares, so that nothing but their sum is ever seen. A count is
+    released when its channel closes, added up over all batches that the channel was open in.
     """
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """The channel that each count of a report's tally is of, in order."""
+        return self.layout.labels
 
     @abstractmethod
     def tally(self, messages: Messages) -> NDArray[np.int64]:
-        """What is counted ``(counts,)``, of one report or of many; adds up over users."""
+        """What is counted ``(counts,)``, of one report or of many; adds up over users.
+
+        Where only some channels are there, as when they close, the counts of these in order.
+        """
 
     @abstractmethod
-    def settle(self, tally: NDArray[np.int64], users: int) -> Floats:
-        """The unbiased sum from the tally of ``users`` reports."""
+    def settle(self, tally: NDArray[np.int64], users: Counted) -> Floats:
+        """The unbiased sums from the tally of ``users`` reports, of each count where they differ.
+
+        The tally is of the channels that close together.
+        """
 
     def analyze(self, messages: Messages) -> Floats:
         """Count, then take off what noise and shift put in."""
@@ -162,6 +201,14 @@ class RunningSum(ABC):
     def add(self, index: int, sums: Floats) -> tuple[Floats, float]:
         """The estimate of everything up to batch ``index``, and its noise variance."""
 
+    def ahead(self, fresh: Floats) -> tuple[Floats, Floats] | None:
+        """Noise ``(batches, size)`` and variance ``(batches,)`` of the next prefixes.
+
+        ``fresh`` is the noise of their batch sums. None where a prefix is not the sum of its
+        batches and noise that can be drawn ahead.
+        """
+        return None
+
 
 class FreshNoise(RunningSum):
     """The default: every release brings its own noise, so variances add up."""
@@ -170,12 +217,33 @@ class FreshNoise(RunningSum):
         self._mechanism = mechanism
         self._total: Floats | float = 0.0
         self._variance = 0.0
+        self._batches = 0
 
     def add(self, index: int, sums: Floats) -> tuple[Floats, float]:
         """The sum so far and the sum of the variances."""
         self._total = self._total + sums
         self._variance += self._mechanism.release(index).noise_std ** 2
         return np.asarray(self._total), self._variance
+
+    def ahead(self, fresh: Floats) -> tuple[Floats, Floats] | None:
+        """Everything so far and each further batch."""
+        places = range(self._batches, self._batches + len(fresh))
+        stated = [self._mechanism.release(index).noise_std ** 2 for index in self._listed(places)]
+        variances = np.full(len(fresh), stated[-1])
+        variances[: len(stated)] = stated
+        variances[0] += self._variance
+        fresh = fresh.copy()
+        fresh[0] += self._total
+        noise = np.add.accumulate(fresh, axis=0)
+        variances = np.cumsum(variances)
+        self._total, self._variance = noise[-1].copy(), float(variances[-1])
+        self._batches += len(fresh)
+        return noise, variances
+
+    def _listed(self, places: range) -> range:
+        """The batches up to the first one whose release serves all later ones."""
+        last = max(places.start, len(self._mechanism.releases) - 1)
+        return range(places.start, min(places.stop, last + 1))
 
 
 @dataclass(frozen=True)

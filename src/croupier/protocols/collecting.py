@@ -26,13 +26,38 @@ class Collector:
     def __init__(self, mechanism: Mechanism, rng: np.random.Generator) -> None:
         self._mechanism = mechanism
         self._rng = rng
+        # Noise and roundings have streams of their own, so that noise can be drawn ahead.
+        self._roundings = rng.spawn(1)[0]
+        self._added: Floats | None = None
+        self._whole: list[Floats] = []
 
     def add(self, index: int, contributions: Floats) -> Floats:
         """Sums ``(..., k * size)`` released with batch ``index``, one for each that it completes.
 
         ``contributions (..., users, size)`` are those of the batch; batches come in order.
         """
-        return self._mechanism.release(index).sample_sum(contributions, self._rng)
+        sums = self._mechanism.release(index).sample_sum(contributions, self._rng)
+        return self.gathered(index, sums)
+
+    def gathered(self, index: int, sums: Floats) -> Floats:
+        """What is released when batch ``index`` has added ``sums``: these."""
+        return sums
+
+    def take(self, index: int, contributions: Floats) -> None:
+        """Some users ``(..., any, size)`` of batch ``index``; they are kept only if they must be."""
+        part = self._mechanism.release(index).partial(contributions, self._roundings)
+        if part is None:
+            self._whole.append(contributions)
+        else:
+            self._added = part if self._added is None else self._added + part
+
+    def close(self, index: int) -> Floats:
+        """What is released with batch ``index``, all of whose users were taken."""
+        release, added, whole = self._mechanism.release(index), self._added, self._whole
+        self._added, self._whole = None, []
+        if added is not None:
+            return self.gathered(index, release.finish(added, self._rng))
+        return self.add(index, np.concatenate(whole, axis=-2))
 
 
 class Devices:

@@ -218,9 +218,9 @@ class NodeCollector(Collector):
         super().__init__(mechanism, rng)
         self._sums = NodeSums(mechanism.tree)
 
-    def add(self, index: int, contributions: Floats) -> Floats:
+    def gathered(self, index: int, sums: Floats) -> Floats:
         """The sums ``(..., k * size)`` of the k nodes that batch ``index`` completes."""
-        return self._sums.add(index, super().add(index, contributions))
+        return self._sums.add(index, sums)
 
 
 def _listed_batches(schedule: Schedule) -> int:

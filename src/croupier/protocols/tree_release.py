@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from croupier.coins import Coins
-from croupier.protocols.base import Floats, ShuffleRelease
+from croupier.protocols.base import AdditiveRelease, Counted, Floats
 from croupier.protocols.vector_sum import VectorSumRelease
 from croupier.shuffler import Messages
 
@@ -16,7 +18,7 @@ LISTS = ("node_users", "grids", "noise_bits")
 
 
 @dataclass(frozen=True)
-class ConcurrentTreeRelease(ShuffleRelease):
+class ConcurrentTreeRelease(AdditiveRelease):
     """What the users of one batch send: one ``vector-sum`` report for each node they are in.
 
     ``node_users``, ``grids`` and ``noise_bits`` have one number a level, of the node that the
@@ -68,25 +70,60 @@ class ConcurrentTreeRelease(ShuffleRelease):
             for label, rows in node.randomize(contribution, coins).items()
         }
 
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """Every label of the lowest level, then of the next."""
+        levels = range(len(self.nodes))
+        return tuple(channel(level, label) for level in levels for label in self.layout.labels)
+
+    def tally(self, messages: Messages) -> NDArray[np.int64]:
+        """The ones of each channel that is there, ``(k * size,)`` of k levels."""
+        there = [name for name in self.counted if name in messages]
+        return np.array([np.count_nonzero(messages[name]) for name in there], dtype=np.int64)
+
+    def settle(self, tally: NDArray[np.int64], users: Counted) -> Floats:
+        """Sums ``(k * size,)`` of the k lowest levels: it is always those that close together."""
+        lowest = self.nodes[: len(tally) // self.layout.size]
+        return self._settle(lowest, tally, users)
+
+    def _settle(
+        self, nodes: Sequence[VectorSumRelease], tally: NDArray[np.int64], users: Counted
+    ) -> Floats:
+        counts = tally.reshape(len(nodes), -1)
+        behind = np.broadcast_to(users, tally.shape).reshape(counts.shape)
+        rows = zip(nodes, counts, behind, strict=True)
+        return np.concatenate([node.settle(count, reports) for node, count, reports in rows])
+
     def analyze(self, messages: Messages) -> Floats:
         """Sums ``(k * size,)`` of the k levels that messages are there of, in order of level.
 
         A sum is of as many users as there are reports, a complete node or a part of one.
         """
-        first = self.layout.labels[0]
-        there = [level for level in range(len(self.nodes)) if channel(level, first) in messages]
-        return np.concatenate([self._sum(level, messages) for level in there])
+        behind = [self._reports(level, messages) for level in range(len(self.nodes))]
+        there = [node for node, reports in zip(self.nodes, behind, strict=True) if reports]
+        users = np.repeat([reports for reports in behind if reports], self.layout.size)
+        return self._settle(there, self.tally(messages), users)
 
-    def _sum(self, level: int, messages: Messages) -> Floats:
-        node = self.nodes[level]
-        own = {label: messages[channel(level, label)] for label in self.layout.labels}
+    def _reports(self, level: int, messages: Messages) -> int:
+        """Reports whose messages of a level are there."""
+        node, first = self.nodes[level], channel(level, self.layout.labels[0])
         per_report = int(node.signal_bits[0]) + node.noise_bits
-        return node.settle(node.tally(own), len(own[self.layout.labels[0]]) // per_report)
+        return len(messages.get(first, ())) // per_report
 
     def sample_sum(self, contributions: Floats, rng: np.random.Generator) -> Floats:
         """What the batch adds to the node of each level, ``(..., levels * size)``."""
+        return self.finish(self.partial(contributions, rng), rng)
+
+    def partial(self, contributions: Floats, rng: np.random.Generator) -> Floats:
+        """Steps of some users at each level, rounded apart."""
+        drawn = [node.partial(contributions, rng) for node in self.nodes]
+        return np.concatenate(drawn, axis=-1)
+
+    def finish(self, added: Floats, rng: np.random.Generator) -> Floats:
+        """Each level's steps with the coins that the batch adds to its node."""
         parts = (replace(node, users=self.users) for node in self.nodes)
-        drawn = [part.sample_sum(contributions, rng) for part in parts]
+        levels = np.split(added, len(self.nodes), axis=-1)
+        drawn = [part.finish(steps, rng) for part, steps in zip(parts, levels, strict=True)]
         return np.concatenate(drawn, axis=-1)
 
 

@@ -20,6 +20,7 @@ from croupier.privacy.guarantee import Guarantee, unproved
 from croupier.privacy.theorem import VectorSumTheorem
 from croupier.protocols.base import (
     AdditiveRelease,
+    Counted,
     Floats,
     Protocol,
     ShuffleRelease,
@@ -128,7 +129,7 @@ class VectorSumRelease(AdditiveRelease):
         """A_Vec: the ones of each label."""
         return np.array([np.count_nonzero(messages[label]) for label in self.layout.labels])
 
-    def settle(self, tally: NDArray[np.int64], users: int) -> Floats:
+    def settle(self, tally: NDArray[np.int64], users: Counted) -> Floats:
         """Sums from counts; the shift is that of all users, B * low, not of one."""
         signal = (tally - users * self.noise_bits * self.bias) / self.grid
         return np.asarray(signal + users * self.layout.low)
@@ -139,10 +140,28 @@ class VectorSumRelease(AdditiveRelease):
 
     def sample_sum(self, contributions: Floats, rng: np.random.Generator) -> Floats:
         """Counts drawn at once: Bernoulli roundings, and one binomial for all coins of a label."""
+        return self.finish(self.partial(contributions, rng), rng)
+
+    def partial(self, contributions: Floats, rng: np.random.Generator) -> Floats:
+        """Steps of some users, rounded."""
         floor, left = self.steps(contributions)
         ones = floor + (rng.random(left.shape) < left)
-        counts = ones.sum(axis=-2)
+        return ones.sum(axis=-2).astype(np.float64)
+
+    def finish(self, added: Floats, rng: np.random.Generator) -> Floats:
+        """The steps of all users and their noise coins."""
+        counts = added.astype(np.int64)
         return self.debias(counts + self.sample_noise(counts.shape, rng))
+
+    def noise_ahead(self, count: int, rng: np.random.Generator) -> Floats:
+        """The coins of as many batches, less their mean."""
+        ones = self.sample_noise((count, self.layout.size), rng)
+        return np.asarray((ones - self.coins * self.bias) / self.grid)
+
+    @property
+    def rounding(self) -> float | None:
+        """The grid."""
+        return self.grid
 
     def sample_noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.int64]:
         """Ones among all noise coins of a label."""

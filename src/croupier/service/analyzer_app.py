@@ -202,6 +202,7 @@ class AnalyzerApp:
         published = await self._read(partial(store.newest, plan.id))
         repairs = await self._read(partial(store.repairs, plan.id))
         clipped = await self._read(partial(store.clipped, plan.id))
+        dropped = await self._read(partial(store.dropped, plan.id))
         batches = plan.schedule.batches
         done = batches if published.next_batch is None else published.next_batch
         self.metrics.gauges.set(
@@ -211,6 +212,7 @@ class AnalyzerApp:
             model_version=published.model.version,
             model_repairs=repairs,
             clipped_counts=clipped,
+            dropped_attempts=dropped,
         )
         return Response(self.metrics.text(), media_type=metrics.MEDIA_TYPE)
 

@@ -1,5 +1,6 @@
 """The shuffler's machine: open, sealed, released, acknowledged, scrubbed.
 
+A batch of shares that too few reports open of goes back from released to open, once more empty.
 Each step is one transaction, and a step that was done before changes nothing and answers the
 same. The machine randomises and permutes nothing itself: it drives ``croupier.shuffler``.
 """
@@ -10,16 +11,18 @@ import time
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
+from croupier import wire
 from croupier.plan import Plan
-from croupier.service import intake, leases, ledger, lives, states, steps
+from croupier.service import attempts, intake, leases, ledger, lives, states, steps
 from croupier.service.carriage import Bits, Carriage
 from croupier.service.database import Database, Transaction
 from croupier.service.documents import LedgerEntry
 from croupier.service.intake import Upload
 from croupier.service.leases import Lease
-from croupier.service.reasons import Reason
+from croupier.service.reasons import Reason, Refusal
 from croupier.service.shuffling import CarriedSizes, read_held, shuffled
 from croupier.service.states import Basis, BatchState, PlanState, Released, State
+from croupier.wire import Transport
 
 
 def _unsigned(_: bytes) -> str:
@@ -50,10 +53,10 @@ class ShufflerStore:
         with self._database.transaction() as transaction:
             lives.open_plan(transaction, plan, basis)
 
-    def retire(self, plan_id: str) -> int:
-        """End a plan before its last batch; how many reports of the open batch were dropped."""
+    def retire(self, plan_id: str, abandon: bool = False) -> int:
+        """End a plan before its last batch; how many reports of its newest batch were dropped."""
         with self._database.transaction() as transaction:
-            dropped = lives.retire(transaction, plan_id)
+            dropped = lives.retire(transaction, plan_id, abandon)
         self._forget()
         return dropped
 
@@ -83,9 +86,14 @@ class ShufflerStore:
         with self._database.reading() as transaction:
             return ledger.read(transaction, plan_id)
 
+    def dropped(self, plan_id: str) -> int:
+        """Attempts at batches of shares of which too few reports opened."""
+        with self._database.reading() as transaction:
+            return attempts.count(transaction, plan_id)
+
     def _forget(self) -> None:
         """After keys or reports were deleted."""
-        self._database.forget("batches", "reports")
+        self._database.forget("batches", "reports", "present", "masks")
 
     def _sizes(self, transaction: Transaction, plan_id: str) -> CarriedSizes:
         """Plans never change, so each is read once."""
@@ -118,10 +126,13 @@ class ShufflerStore:
             return [Reason.WRONG_PLAN] * len(uploads)
         plan = states.locked(transaction, plan_id)
         batch = states.batch_state(transaction, plan_id, plan.batch)
-        rules = intake.rules(self._sizes(transaction, plan_id), batch.index)
+        sizes = self._sizes(transaction, plan_id)
+        rules = intake.rules(sizes, batch.index)
         desk = intake.desk(transaction, plan, batch, rules, uploads)
         found = [desk.judge(upload) for upload in uploads]
         intake.keep(transaction, desk)
+        if sizes.carriage.transport is Transport.SHARES:
+            attempts.note(transaction, batch, [mine.account for _, mine in desk.accepted])
         return found
 
     # Batches that stay short
@@ -144,8 +155,8 @@ class ShufflerStore:
         """Empty an open batch that stays short, and begin it again; how many reports are lost."""
         with self._database.transaction() as transaction:
             batch = states.newest_locked(transaction, plan_id)
-            short = batch.state is State.OPEN and batch.room > 0
-            dropped = lives.empty(transaction, batch) if short else 0
+            short = batch.state is State.OPEN and 0 < batch.filled < batch.size
+            dropped = attempts.empty(transaction, batch) if short else 0
         self._forget()
         return dropped
 
@@ -193,25 +204,46 @@ class ShufflerStore:
         signature = self._sign(parcel.body)
         with self._database.transaction() as transaction:
             now = states.newest_locked(transaction, plan_id)
-            if (now.index, now.state) == (batch.index, State.SEALED):
+            if (now.index, now.state, now.attempt) == (batch.index, State.SEALED, batch.attempt):
                 steps.release(transaction, sizes.plan, now, parcel, signature, held)
             return steps.released(transaction, batch)
 
-    def share(self, plan_id: str, index: int, opened: bytes) -> bytes:
-        """Our part of the sum over the reports that opened: for one set of a batch, ever."""
+    def share(self, plan_id: str, index: int, opened: bytes, attempt: int = 0) -> bytes:
+        """Our part of the sums over the reports that opened: for one set of a batch, ever.
+
+        If these are too few, nothing is ever released of this attempt and the batch begins again.
+        """
         with self._database.reading() as transaction:
-            found = steps.shares(transaction, plan_id, index)
+            found = steps.shares(transaction, plan_id, index, attempt)
             sizes = self._sizes(transaction, plan_id)
         if found.seeds is None:
             return steps.answered(found, opened)
-        share = sizes.carriage.combine(index, found.seeds, opened)
+        try:
+            masks = sizes.carriage.combine(index, found.seeds, opened)
+        except Refusal as refusal:
+            self._begin_again(sizes.plan, index, opened, attempt, refusal)
+            raise
         with self._database.transaction() as transaction:
-            states.locked(transaction, plan_id)
-            found = steps.shares(transaction, plan_id, index)
+            batch = states.newest_locked(transaction, plan_id)
+            found = steps.shares(transaction, plan_id, index, attempt)
             if found.seeds is not None:
-                steps.store_share(transaction, plan_id, index, opened, share)
-                return share
+                return steps.share(transaction, sizes.plan, batch, opened, masks)
             return steps.answered(found, opened)
+
+    def _begin_again(
+        self, plan: Plan, index: int, opened: bytes, attempt: int, refusal: Refusal
+    ) -> None:
+        """Drop the attempt, unless another set has made it whole in the meantime."""
+        if refusal.reason is not Reason.GUARANTEE_NOT_MET:
+            return
+        with self._database.transaction() as transaction:
+            batch = states.newest_locked(transaction, plan.id)
+            found = steps.shares(transaction, plan.id, index, attempt)
+            if found.seeds is None:
+                return
+            count = int(wire.decode_flags(opened, batch.size).sum())
+            attempts.drop(transaction, batch, steps.released(transaction, batch).body, count)
+        self._forget()
 
     def acknowledge(self, plan_id: str, index: int, basis: Basis) -> BatchState:
         """The analyzer has learnt this model from the batch: open the next, or end the plan."""

@@ -8,22 +8,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import ClassVar
 
 import numpy as np
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 
 from croupier import wire
 from croupier.client import deployable
 from croupier.coins import SystemCoins
 from croupier.errors import RefusedError
 from croupier.plan import Plan
-from croupier.protocols.base import AdditiveRelease
-from croupier.service import sealing, shares
+from croupier.service import counting, sealing, shares
 from croupier.service.documents import key_id
+from croupier.service.packaging import payload
 from croupier.service.reasons import Reason, Refusal
 from croupier.service.states import BatchState
+from croupier.service.tolerance import least_opened
 from croupier.shuffler import Batch, Messages, Shapes
 from croupier.wire import Transport
 
@@ -54,9 +54,15 @@ class Carriage(ABC):
     def _shapes(self, index: int) -> Shapes:
         """What a payload of batch ``index`` looks like as rows."""
 
-    @abstractmethod
     def nobody(self, batch: BatchState) -> bytes:
-        """A payload of phi = 0 for an open batch, randomised like any other."""
+        """A payload of phi = 0 for an open batch, made as any device makes one."""
+        zeros = np.zeros(self.plan.layout.size)
+        messages = self._protocol.release(batch.index).randomize(zeros, SystemCoins())
+        return payload(self.plan, messages, self.binding(batch))
+
+    def closing(self, index: int) -> frozenset[str] | None:
+        """Channels of payloads that the shuffler hands on when batch ``index`` is complete."""
+        return self.plan.closing(index)
 
     def length(self, index: int) -> int:
         """Bytes of a payload."""
@@ -82,16 +88,11 @@ class Carriage(ABC):
 
     def _rows(self, index: int, channel: str) -> int:
         """Rows of a channel since it last closed."""
-        total = self.plan.users(index) * self.shapes(index)[channel][0][0]
-        for before in range(index - 1, -1, -1):
-            closing = self.plan.closing(before)
-            if closing is None or channel in closing:
-                break
-            total += self.plan.users(before) * self.shapes(before)[channel][0][0]
-        return total
+        batches = counting.batches(self.plan, index, channel)
+        return sum(self.plan.users(one) * self.shapes(one)[channel][0][0] for one in batches)
 
     def combine(self, index: int, seeds: bytes, opened: bytes) -> bytes:
-        """The shuffler's part of the sum over the reports that opened."""
+        """The masks of a batch's counts, added up over the reports that opened."""
         raise Refusal(Reason.NOT_FOUND, f"reports travel as {self.transport.name.lower()}")
 
     def binding(self, batch: BatchState) -> sealing.Binding:
@@ -112,10 +113,6 @@ class Carriage(ABC):
             self.transport, batch.plan_id, batch.index, batch.size, batch.model_hash, name
         )
 
-    def _messages_of_nobody(self, index: int) -> Messages:
-        zeros = np.zeros(self.plan.layout.size)
-        return self._protocol.release(index).randomize(zeros, SystemCoins())
-
 
 class Bits(Carriage):
     """The default: the shuffler reads the bits that it permutes."""
@@ -124,10 +121,6 @@ class Bits(Carriage):
 
     def _shapes(self, index: int) -> Shapes:
         return self._plain(index)
-
-    def nobody(self, batch: BatchState) -> bytes:
-        """A payload of phi = 0 for an open batch, randomised like any other."""
-        return wire.encode_report(self.shapes(batch.index), self._messages_of_nobody(batch.index))
 
 
 class Sealed(Carriage):
@@ -138,27 +131,29 @@ class Sealed(Carriage):
     def _shapes(self, index: int) -> Shapes:
         return sealing.sealed_shapes(self._plain(index))
 
-    def nobody(self, batch: BatchState) -> bytes:
-        """A payload of phi = 0 for an open batch, randomised like any other."""
-        plain, messages = self._plain(batch.index), self._messages_of_nobody(batch.index)
-        sealed = sealing.seal_rows(plain, messages, _public(batch), self.binding(batch))
-        return wire.encode_report(self.shapes(batch.index), sealed)
-
 
 class Shares(Carriage):
-    """One half of every report is sealed for the analyzer; seeds of the other half stay."""
+    """One half of every report is sealed for the analyzer; seeds of the other half stay.
+
+    All halves are handed on with their batch, also those of counts that stay open: they say
+    nothing without their masks, and a report that does not open is found while the batch can
+    still be begun again.
+    """
 
     transport = Transport.SHARES
 
     def _shapes(self, index: int) -> Shapes:
-        shares.require_room(self._plain(index), self.plan.users(index))
-        return shares.stored_shapes(self._size(index))
+        size = self._size(index)
+        shares.require_room(self._plain(index), partial(self._users, index))
+        return shares.stored_shapes(size)
 
-    def nobody(self, batch: BatchState) -> bytes:
-        """A payload of phi = 0 for an open batch, randomised like any other."""
-        tally = self._release(batch.index).tally(self._messages_of_nobody(batch.index))
-        messages = shares.share_report(tally, _public(batch), self.binding(batch))
-        return wire.encode_report(self.shapes(batch.index), messages)
+    def _users(self, index: int, channel: str) -> int:
+        """Users whose counts are added up before a channel closes."""
+        return sum(map(self.plan.users, counting.node(self.plan, index, channel)))
+
+    def closing(self, index: int) -> None:
+        """All of a payload."""
+        return None  # noqa: RET501 - an answer, not the lack of one
 
     def pack(self, shuffled: Batch, batch: BatchState) -> Parcel:
         """The sealed halves, and the seeds in the same order."""
@@ -172,31 +167,23 @@ class Shares(Carriage):
         return shares.released_shapes(self._size(index), self.plan.users(index))
 
     def combine(self, index: int, seeds: bytes, opened: bytes) -> bytes:
-        """The sum of the masks, over all reports or none.
+        """The sums of the masks over the reports that opened, refused where these are too few.
 
-        Who is left out takes noise along. The plan counts on the noise of ``honest_fraction`` of
-        the users, and an analyzer that may leave out some would leave out honest ones.
+        Who is left out takes noise along, and an analyzer that may leave out some would leave out
+        honest ones.
         """
         users = self.plan.users(index)
         flags = wire.decode_flags(opened, users)
         rows = np.frombuffer(seeds, np.uint8).reshape(users, shares.SEED)
+        # Found out only where it matters: it takes several certificates.
+        least = users if flags.all() else least_opened(self.plan, index)
         try:
-            return wire.encode_words(shares.sum_masks(rows, flags, self._size(index), users))
+            return wire.encode_words(shares.sum_masks(rows, flags, self._size(index), least))
         except RefusedError as error:
             raise Refusal(Reason.GUARANTEE_NOT_MET, str(error)) from error
 
     def _size(self, index: int) -> int:
-        return int(self._release(index).tally(self._messages_of_nobody(index)).size)
-
-    def _release(self, index: int) -> AdditiveRelease:
-        release = self._protocol.release(index)
-        if not isinstance(release, AdditiveRelease):
-            raise RefusedError(f"reports of {self.plan.protocol} cannot be split into shares")
-        return release
-
-
-def _public(batch: BatchState) -> X25519PublicKey:
-    return X25519PublicKey.from_public_bytes(batch.inner_key)
+        return len(counting.additive(self.plan, index).counted)
 
 
 _CARRIAGES: dict[Transport, type[Carriage]] = {

@@ -37,9 +37,9 @@ def status(path: Path) -> Status:
     return operations.status(read_settings(path))
 
 
-def retire(path: Path) -> Retired:
+def retire(path: Path, abandon: bool) -> Retired:
     """End the plan of a shuffler before its last batch."""
-    return operations.retire(read_settings(path))
+    return operations.retire(read_settings(path), abandon)
 
 
 def serve(role: str, path: Path, announce: Callable[[str], None]) -> None:

@@ -207,7 +207,12 @@ class Courier:
     async def _share(self, released: Released, opened: Opened) -> Learnt:
         """Our part of the sum, over the set that the analyzer has settled on."""
         plan_id, index = released.plan_id, released.batch
-        share = await self._do(partial(self._store.share, plan_id, index, opened.flags))
+        added = partial(self._store.share, plan_id, index, opened.flags, released.attempt)
+        try:
+            share = await self._do(added)
+        except Refusal as refusal:
+            self._metrics.deliveries.add(refusal.reason)
+            raise
         body = signed_share(plan_id, index, share)
         signature = documents.sign_batch(body, self._parts.keyring.signer)
         return await self._analyzer.send_share(plan_id, index, share, signature)

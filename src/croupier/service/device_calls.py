@@ -44,7 +44,8 @@ class LaterRefusal(Refusal):
 class BatchOffer:
     """What the shuffler says of its newest batch. ``key`` and ``inner_key`` are not believed yet.
 
-    ``inner_key`` is zeros where nothing is sealed for the analyzer.
+    ``inner_key`` is zeros where nothing is sealed for the analyzer. ``attempt`` is how often the
+    batch was emptied and begun again.
     """
 
     index: int
@@ -53,6 +54,7 @@ class BatchOffer:
     model_hash: str
     key: bytes
     inner_key: bytes
+    attempt: int = 0
 
 
 class Services:
@@ -160,4 +162,5 @@ def _offer(told: dict[str, Any]) -> BatchOffer:
         raw("model_hash", told["model_hash"], MODEL_HASH).hex(),
         raw("key", told["key"], PUBLIC_KEY),
         NO_PUBLIC_KEY if inner is None else raw("inner_key", inner, PUBLIC_KEY),
+        int(told.get("attempt", 0)),
     )

@@ -73,10 +73,13 @@ class Sender:
         """Reports that the plan still allows."""
         return self._files.ledger.remaining(self._plan.id, self._plan.terms.max_participations)
 
-    def require_allowance(self) -> None:
-        """Refuse where no report is left."""
-        if self.remaining == 0:
-            allowed = self._plan.terms.max_participations
+    def require_allowance(self, batch: int | None = None) -> None:
+        """Refuse where no report is left for a batch, or for any that may be open."""
+        newest = self._files.state.batch if batch is None else batch
+        # Shares only: the newest batch may have been begun again, and then it is not spent.
+        again = newest if self._settings.transport is Transport.SHARES else None
+        allowed = self._plan.terms.max_participations
+        if self._files.ledger.remaining(self._plan.id, allowed, again) == 0:
             raise Refusal(Reason.PARTICIPATION_LIMIT, f"the plan allows {allowed}")
 
     def send(self) -> Outcome | None:
@@ -93,7 +96,7 @@ class Sender:
         if prepared is None:
             return Outcome.WAITING
         self._keep(replace(prepared, uncertain=True))
-        self._files.ledger.spend(self._plan.id, prepared.batch)
+        self._files.ledger.spend(self._plan.id, prepared.batch, prepared.attempt)
         try:
             self._services.upload(prepared.record)
         except LaterRefusal:
@@ -154,13 +157,22 @@ class Sender:
             return self._packaged(offer, drawn)
         if kept is not None:
             self._give_up(kept)
-        if self._files.ledger.has(self._plan.id, offer.index):
+        if self._has(offer):
             self.trouble = Reason.DUPLICATE_USER.code
             return None
         return self._packaged(offer, self._randomised(offer))
 
+    def _has(self, offer: BatchOffer) -> bool:
+        """Whether the open batch has a report of ours.
+
+        Shares that were dropped are gone unread, so that another attempt may have a new report.
+        """
+        again = self._settings.transport is Transport.SHARES
+        attempt = offer.attempt if again else 0
+        return self._files.ledger.has(self._plan.id, offer.index, attempt)
+
     def _randomised(self, offer: BatchOffer) -> Messages:
-        self.require_allowance()
+        self.require_allowance(offer.index)
         queued = self._files.state.queued
         if queued is None:
             raise ValueError("queued must be a report, got None")
@@ -175,7 +187,9 @@ class Sender:
         key = self._announced.require("shuffler", offer.key)
         record = package(self._plan, messages, Address(binding, key, self._account))
         drawn = wire.encode_report(shapes_of(messages), messages)
-        return Prepared(offer.index, model.hash, drawn, record, uncertain=False)
+        return Prepared(
+            offer.index, model.hash, drawn, record, uncertain=False, attempt=offer.attempt
+        )
 
     def _inner_key(self, offer: BatchOffer) -> bytes:
         if self._settings.transport is Transport.BITS:

@@ -49,6 +49,7 @@ class Prepared:
     messages: bytes
     record: bytes
     uncertain: bool
+    attempt: int = 0
 
 
 @dataclass(frozen=True)
@@ -193,9 +194,9 @@ def _state(told: dict[str, Any]) -> State:
 
 def _prepared(told: dict[str, Any]) -> Prepared:
     messages, record = (bytes.fromhex(told[name]) for name in ("messages", "record"))
-    return Prepared(
-        int(told["batch"]), told["model_hash"], messages, record, bool(told["uncertain"])
-    )
+    place = int(told["batch"]), told["model_hash"]
+    attempt = int(told.get("attempt", 0))
+    return Prepared(*place, messages, record, bool(told["uncertain"]), attempt)
 
 
 def _known(told: dict[str, Any]) -> KnownKeys:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import hmac
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from secrets import token_bytes
+from typing import NamedTuple
+
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.hmac import HMAC
 
 from croupier import wire
 from croupier.service.database import Row, Transaction
@@ -42,17 +45,29 @@ class Upload:
         )
 
 
-@dataclass(frozen=True)
-class Marks:
+class Marks(NamedTuple):
     """What stands for an account: one mark that ends with the batch, one with the plan."""
 
     user: bytes
     account: bytes
 
 
-def marks(plan_key: bytes, batch_key: bytes, account: bytes) -> Marks:
-    """HMACs under the keys of batch and plan."""
-    return Marks(*(hmac.digest(key, account, "sha256") for key in (batch_key, plan_key)))
+def marks(plan_key: bytes, batch_key: bytes, accounts: Sequence[bytes]) -> dict[bytes, Marks]:
+    """Every account's HMACs under the keys of batch and plan."""
+    user, account = _marker(batch_key), _marker(plan_key)
+    return {one: Marks(user(one), account(one)) for one in accounts}
+
+
+def _marker(key: bytes) -> Callable[[bytes], bytes]:
+    """HMAC-SHA256 under one key, which is set up once: that is most of what a short one costs."""
+    keyed = HMAC(key, SHA256())
+
+    def mark(account: bytes) -> bytes:
+        made = keyed.copy()
+        made.update(account)
+        return made.finalize()
+
+    return mark
 
 
 @dataclass(frozen=True)
@@ -75,16 +90,18 @@ def rules(sizes: CarriedSizes, index: int) -> Rules:
 class Desk:
     """Judges uploads to one plan one after the other, and remembers what it accepted.
 
-    ``digests`` has the known reports by id, ``users`` the marks of those who are in the open
-    batch, ``spent`` the participations by account mark.
+    ``digests`` has the known reports by id, ``marks`` those of the uploads' accounts while the
+    batch is open, ``users`` the marks of those who are in it, ``spent`` the participations by
+    account mark.
     """
 
     plan: PlanState
     batch: BatchState
     rules: Rules
     digests: dict[bytes, bytes]
-    users: set[bytes]
-    spent: dict[bytes, int]
+    marks: Mapping[bytes, Marks] = field(default_factory=dict)
+    users: set[bytes] = field(default_factory=set)
+    spent: Mapping[bytes, int] = field(default_factory=dict)
     accepted: list[tuple[Upload, Marks]] = field(default_factory=list)
 
     def judge(self, upload: Upload) -> Reason | None:
@@ -116,7 +133,7 @@ class Desk:
 
     def _enter(self, upload: Upload) -> Reason | None:
         """Take the report, unless its user may not."""
-        mine = self.marks_of(upload)
+        mine = self.marks[upload.account]
         if mine.user in self.users:
             return Reason.DUPLICATE_USER
         if self.spent.get(mine.account, 0) >= self.rules.participations:
@@ -125,10 +142,6 @@ class Desk:
         self.users.add(mine.user)
         self.accepted.append((upload, mine))
         return None
-
-    def marks_of(self, upload: Upload) -> Marks:
-        """What stands for the upload's account while the batch is open."""
-        return marks(self.plan.key, self.batch.key, upload.account)
 
 
 def desk(
@@ -139,13 +152,13 @@ def desk(
     uploads: Sequence[Upload],
 ) -> Desk:
     """A desk that knows all that is stored about these uploads."""
-    made = Desk(plan, batch, rules, _digests(transaction, plan.id, uploads), set(), {})
+    known = _digests(transaction, plan.id, uploads)
     if batch.state is not State.OPEN:
-        return made
-    found = [made.marks_of(upload) for upload in uploads]
-    made.users |= _users(transaction, batch, [one.user for one in found])
-    made.spent |= _spent(transaction, plan.id, [one.account for one in found])
-    return made
+        return Desk(plan, batch, rules, known)
+    found = marks(plan.key, batch.key, [upload.account for upload in uploads])
+    users = _users(transaction, batch, [one.user for one in found.values()])
+    spent = _spent(transaction, plan.id, [one.account for one in found.values()])
+    return Desk(plan, batch, rules, known, found, users, spent)
 
 
 def _digests(t: Transaction, plan_id: str, uploads: Sequence[Upload]) -> dict[bytes, bytes]:
@@ -178,8 +191,10 @@ def _spent(t: Transaction, plan_id: str, found: Sequence[bytes]) -> dict[bytes, 
 
 def keep(transaction: Transaction, filled: Desk) -> None:
     """Store what the desk accepted: reports, participations, and how full the batch is."""
+    where = (filled.batch.plan_id, filled.batch.index)
     rows = [
-        (upload.id, upload.digest, upload.payload, mine.user) for upload, mine in filled.accepted
+        (*where, upload.id, upload.digest, upload.payload, mine.user)
+        for upload, mine in filled.accepted
     ]
     _insert(transaction, filled.batch, rows)
     transaction.many(
@@ -193,33 +208,33 @@ def keep(transaction: Transaction, filled: Desk) -> None:
 
 def fill(transaction: Transaction, batch: BatchState, payloads: Sequence[bytes]) -> int:
     """Add reports of nobody to an open batch, under ids and marks that nobody has; how many."""
+    where = (batch.plan_id, batch.index)
     rows = [
-        (token_bytes(wire.REPORT_ID), token_bytes(32), payload, token_bytes(32))
+        (*where, token_bytes(wire.REPORT_ID), token_bytes(32), payload, token_bytes(32))
         for payload in payloads
     ]
     _insert(transaction, batch, rows)
     transaction.execute(
         "UPDATE batches SET padded = padded + ? WHERE plan = ? AND batch = ?",
         len(rows),
-        batch.plan_id,
-        batch.index,
+        *where,
     )
     return len(rows)
 
 
 def _insert(transaction: Transaction, batch: BatchState, rows: Sequence[Row]) -> None:
-    """Rows of id, digest, payload and user's mark."""
-    where = (batch.plan_id, batch.index)
+    """Rows of plan, batch, id, digest, payload and user's mark."""
     transaction.many(
         """
         INSERT INTO reports (plan, batch, id, digest, payload, user_mac)
         VALUES (?, ?, ?, ?, ?, ?)
         """,
-        [(*where, *row) for row in rows],
+        rows,
     )
     if rows:
         transaction.execute(
             "UPDATE batches SET filled = filled + ? WHERE plan = ? AND batch = ?",
             len(rows),
-            *where,
+            batch.plan_id,
+            batch.index,
         )

@@ -15,7 +15,7 @@ from croupier.analyzer import Analyzer
 from croupier.client import deployable
 from croupier.model import Model
 from croupier.plan import Plan
-from croupier.service import halves, ledger, lessons
+from croupier.service import attempts, halves, ledger, lessons
 from croupier.service.database import Database, Transaction
 from croupier.service.documents import LedgerEntry
 from croupier.service.lessons import Arrival, Floats, Published
@@ -91,6 +91,11 @@ class AnalyzerStore:
         with self._database.reading() as transaction:
             return lessons.progress(transaction, plan_id).clipped
 
+    def dropped(self, plan_id: str) -> int:
+        """Attempts at batches of shares of which too few reports opened."""
+        with self._database.reading() as transaction:
+            return attempts.count(transaction, plan_id)
+
     def sums(self, plan_id: str) -> list[Floats]:
         """What was analysed from every batch."""
         with self._database.reading() as transaction:
@@ -123,7 +128,7 @@ class AnalyzerStore:
     def decide(
         self, plan_id: str, index: int, model_hash: str, digest: bytes, opened: bytes, tally: Words
     ) -> bytes:
-        """The set of reports that opened, as flags, decided by the first call for a batch."""
+        """The set of reports that opened, as flags, decided by the first call for an attempt."""
         arrival = Arrival(self.plan(plan_id), index, model_hash, digest)
         with self._database.transaction() as transaction:
             lessons.locked(transaction, plan_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -10,6 +11,7 @@ from croupier.documents import guarantee_document
 from croupier.errors import DocumentError
 from croupier.model import canonical
 from croupier.plan import Plan
+from croupier.service import attempts
 from croupier.service.database import Transaction
 from croupier.service.documents import LedgerEntry, verify_chain
 from croupier.service.reasons import Reason, Refusal
@@ -18,13 +20,18 @@ from croupier.service.reasons import Reason, Refusal
 def charge(
     transaction: Transaction, plan: Plan, batch: int, model_hash: str, digest: bytes
 ) -> LedgerEntry:
-    """Append the entry of the next batch; one out of turn or after the plan's last is refused."""
+    """Append the entry of the next batch; one out of turn or after the plan's last is refused.
+
+    Attempts at the batch that were dropped are named in it: they cost nothing.
+    """
     entries = read(transaction, plan.id)
     if len(entries) >= plan.schedule.batches:
         raise Refusal(Reason.PLAN_ENDED, f"all {len(entries)} batches of {plan.id} are charged")
     if batch != len(entries):
         raise Refusal(Reason.STALE_BATCH, f"batch {batch} came, {len(entries)} is to be charged")
-    entry = _entry(plan, batch, model_hash, digest, entries[-1].hash if entries else "")
+    previous = entries[-1].hash if entries else ""
+    dropped = attempts.dropped(transaction, plan.id, batch)
+    entry = _entry(plan, batch, model_hash, digest, dropped, previous)
     transaction.execute(
         "INSERT INTO ledger (plan, batch, entry, hash) VALUES (?, ?, ?, ?)",
         plan.id,
@@ -35,7 +42,14 @@ def charge(
     return entry
 
 
-def _entry(plan: Plan, batch: int, model_hash: str, digest: bytes, previous: str) -> LedgerEntry:
+def _entry(
+    plan: Plan,
+    batch: int,
+    model_hash: str,
+    digest: bytes,
+    dropped: Sequence[bytes],
+    previous: str,
+) -> LedgerEntry:
     cost = _cost(plan)
     return LedgerEntry(
         sequence=batch,
@@ -47,9 +61,13 @@ def _entry(plan: Plan, batch: int, model_hash: str, digest: bytes, previous: str
         mu=cost["mu"],
         epsilon=cost["epsilon"],
         delta=cost["delta"],
-        method=cost["method"],
+        method="; ".join([cost["method"], *map(_free, dropped)]),
         previous=previous,
     )
+
+
+def _free(digest: bytes) -> str:
+    return f"dropped before it, nothing released: {digest.hex()}"
 
 
 @lru_cache(maxsize=64)

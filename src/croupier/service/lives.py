@@ -45,23 +45,29 @@ def open_batch(transaction: Transaction, plan: Plan, index: int, basis: Basis) -
 def end(transaction: Transaction, plan_id: str) -> None:
     """No further batch is opened, so that channels which are still open never close."""
     transaction.execute("UPDATE plans SET ended = 1 WHERE id = ?", plan_id)
-    transaction.execute("DELETE FROM held WHERE plan = ?", plan_id)
+    for table in ("held", "masks", "present"):
+        transaction.execute(f"DELETE FROM {table} WHERE plan = ?", plan_id)  # noqa: S608 - ours
 
 
-def retire(transaction: Transaction, plan_id: str) -> int:
-    """End a plan before its last batch; how many reports of the open batch were dropped.
+def retire(transaction: Transaction, plan_id: str, abandon: bool = False) -> int:
+    """End a plan before its last batch; how many reports of its newest batch were dropped.
 
-    They are never released. A plan that has ended stays as it is.
+    Those of an open batch are never released. A batch that is on its way is given up only if that
+    is asked for: what it was charged stays charged. A plan that has ended stays as it is.
     """
     if locked(transaction, plan_id).ended:
         return 0
     batch, dropped = newest_locked(transaction, plan_id), 0
-    if batch.state in {State.SEALED, State.RELEASED}:
+    if batch.state in {State.SEALED, State.RELEASED} and not abandon:
         raise Refusal(Reason.BATCH_CLOSED, f"batch {batch.index} is {batch.state}")
-    if batch.state is State.OPEN:
+    if batch.state in {State.OPEN, State.SEALED, State.RELEASED}:
         dropped = empty(transaction, batch)
         transaction.execute(
-            "UPDATE batches SET state = 'scrubbed', batch_key = NULL WHERE plan = ? AND batch = ?",
+            """
+            UPDATE batches SET state = 'scrubbed', batch_key = NULL, body = NULL, signature = NULL,
+                seeds = NULL, opened = NULL, share = NULL, lease_owner = NULL, lease_until = 0
+            WHERE plan = ? AND batch = ?
+            """,
             plan_id,
             batch.index,
         )

@@ -56,6 +56,7 @@ _SHUFFLER = {
     "batch_open": "1 while the newest batch takes reports.",
     "batch_padded": "Zero-input reports in the newest batch.",
     "batch_dropped": "Reports of the newest batch that were dropped with an earlier try of it.",
+    "batch_attempt": "How often the newest batch was emptied and begun again.",
     "oldest_open_report_seconds": "How long the open batch has had reports.",
     "ledger_batches": "Batches that were released and charged.",
     "ledger_batches_left": "Batches that the plan still has.",
@@ -69,6 +70,7 @@ _ANALYZER = {
     "ledger_batches_left": "Batches that the plan still has.",
     "model_version": "Version of the newest model.",
     "model_repairs": "Eigenvalues that had to be raised so far.",
+    "dropped_attempts": "Batches of shares that came and of which too few reports opened.",
     "clipped_counts": "Counts of shared batches that no honest reports could have added up to.",
 }
 
@@ -93,6 +95,7 @@ class ShufflerMetrics:
             batch_open=batch.state is State.OPEN,
             batch_padded=batch.padded,
             batch_dropped=batch.dropped,
+            batch_attempt=batch.attempt,
             model_version=batch.model_version,
             oldest_open_report_seconds=waiting_seconds,
         )

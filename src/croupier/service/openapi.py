@@ -51,6 +51,7 @@ BATCH = table(
     {
         "plan": TEXT,
         "batch": WHOLE,
+        "attempt": WHOLE,
         "state": TEXT,
         "size": WHOLE,
         "transport": {"enum": ["bits", "shares", "sealed"]},

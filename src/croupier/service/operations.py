@@ -90,14 +90,14 @@ def status(settings: Settings) -> Status:
 
 @dataclass(frozen=True)
 class Retired:
-    """A plan that was ended early, and how many reports of its open batch were dropped."""
+    """A plan that was ended early, and how many reports of its newest batch were dropped."""
 
     plan: str
     dropped: int
 
 
-def retire(settings: Settings) -> Retired:
-    """End the shuffler's plan; again changes nothing."""
+def retire(settings: Settings, abandon: bool = False) -> Retired:
+    """End the shuffler's plan, ``abandon`` a batch that is on its way; again changes nothing."""
     if settings.role is not Role.SHUFFLER:
         raise SettingsError("a plan is retired at the shuffler, these are the analyzer's settings")
     plan = checked_plan(settings)
@@ -106,9 +106,10 @@ def retire(settings: Settings) -> Retired:
         store = ShufflerStore(database)
         if plan.id not in {state.id for state in store.plans()}:
             raise StartError(f"plan {plan.id} has not begun here, there is nothing to retire")
-        return Retired(plan.id, store.retire(plan.id))
+        return Retired(plan.id, store.retire(plan.id, abandon))
     except Refusal as refused:
-        raise StartError(f"try again in a moment: {refused}") from refused
+        advice = "try again in a moment, or give it up with --abandon"
+        raise StartError(f"{refused}; {advice}") from refused
     finally:
         database.close()
 
@@ -137,15 +138,25 @@ def why(batch: BatchState) -> str:
     if batch.state is State.OPEN and batch.room:
         return (
             f"{name} is open and has {batch.filled} of {batch.size} reports. It is released when "
-            f"it is complete, never short: {batch.room} are missing."
+            f"it is complete, never short: {batch.room} are missing.{_again(batch)}"
         )
     if batch.state is State.OPEN:
         return f"{name} is complete with {batch.size} reports and is about to be sealed."
     if batch.state is State.SEALED:
         return f"{name} is sealed and is about to be shuffled and released."
     if batch.state is State.RELEASED:
-        return f"{name} is released and charged; the analyzer has not acknowledged it."
+        return f"{name} is released; the analyzer has not acknowledged it."
     return f"{name} is acknowledged, its reports are about to be deleted."
+
+
+def _again(batch: BatchState) -> str:
+    """That this is not the first attempt."""
+    return (
+        f" It was emptied and begun again, {batch.attempt} times so far: it stayed short, or of "
+        f"its shares too few opened for the analyzer. Nothing was released of that."
+        if batch.attempt
+        else ""
+    )
 
 
 def _facts(batch: BatchState) -> dict[str, Any]:
@@ -156,6 +167,7 @@ def _facts(batch: BatchState) -> dict[str, Any]:
         "filled": batch.filled,
         "padded": batch.padded,
         "dropped": batch.dropped,
+        "attempt": batch.attempt,
         "model_version": batch.model_version,
         "model_hash": batch.model_hash,
     }

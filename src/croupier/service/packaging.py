@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 
 from croupier import wire
-from croupier.client import deployable
-from croupier.errors import RefusedError
 from croupier.plan import Plan
-from croupier.protocols.base import AdditiveRelease
 from croupier.service import sealing, shares
+from croupier.service.counting import additive
 from croupier.service.documents import key_id
 from croupier.service.sealing import Binding
 from croupier.shuffler import Messages, shapes_of
@@ -52,10 +50,8 @@ def payload(plan: Plan, messages: Messages, binding: Binding) -> bytes:
     key = X25519PublicKey.from_public_bytes(binding.inner_key)
     if binding.transport is Transport.SEALED:
         return _encoded(sealing.seal_rows(shapes_of(messages), messages, key, binding))
-    release = deployable(plan).release(binding.batch)
-    if not isinstance(release, AdditiveRelease):
-        raise RefusedError(f"reports of {plan.protocol} cannot be split into shares")
-    return _encoded(shares.share_report(release.tally(messages), key, binding))
+    tally = additive(plan, binding.batch).tally(messages)
+    return _encoded(shares.share_report(tally, key, binding))
 
 
 def _encoded(messages: Messages) -> bytes:

@@ -32,6 +32,7 @@ class Participation:
     def __init__(self, directory: Path) -> None:
         self._path = directory / FILE
         self._spent: dict[tuple[str, int], bool] = {}
+        self._attempts: dict[tuple[str, int], int] = {}
         self._draws = 0
         self._exhausted: set[str] = set()
         self.opted_out = False
@@ -50,25 +51,28 @@ class Participation:
         """Those of which the shuffler said that the report is in."""
         return [batch for batch in self.batches(plan_id) if self._spent[plan_id, batch]]
 
-    def has(self, plan_id: str, batch: int) -> bool:
-        """Whether this device counts as having taken part in the batch."""
-        return (plan_id, batch) in self._spent
+    def has(self, plan_id: str, batch: int, attempt: int = 0) -> bool:
+        """Whether this device took part in the batch, in that attempt at it or a later one."""
+        place = (plan_id, batch)
+        return place in self._spent and self._attempts[place] >= attempt
 
-    def remaining(self, plan_id: str, allowed: int) -> int:
+    def remaining(self, plan_id: str, allowed: int, batch: int | None = None) -> int:
         """Reports that are left to a plan of so many participations.
 
         Reports that were refused do not count, but draws do: however a shuffler answers, it gets
-        no more than ``allowed + max(allowed, 16)`` randomisations.
+        no more than ``allowed + max(allowed, 16)`` randomisations. All attempts at a batch are
+        one participation, so that ``batch`` is not counted if the question is about it.
         """
         if plan_id in self._exhausted:
             return 0
         draws = allowed + max(allowed, SPARE_DRAWS) - self._draws
-        return max(0, min(allowed - self.spent(), draws))
+        others = self.spent() - ((plan_id, batch) in self._spent)
+        return max(0, min(allowed - others, draws))
 
-    def spend(self, plan_id: str, batch: int) -> None:
-        """Count the batch, durably; again changes nothing."""
-        if not self.has(plan_id, batch):
-            self._append(SPENT, plan_id, batch, durable=True)
+    def spend(self, plan_id: str, batch: int, attempt: int = 0) -> None:
+        """Count the batch, durably; again for the same attempt changes nothing."""
+        if not self.has(plan_id, batch, attempt):
+            self._append(SPENT, plan_id, batch, attempt, durable=True)
 
     def accept(self, plan_id: str, batch: int) -> None:
         """The shuffler has the report."""
@@ -86,8 +90,10 @@ class Participation:
         """Nothing is reported from here on."""
         self._append(OPTED_OUT, "", 0, durable=True)
 
-    def _append(self, event: str, plan_id: str, batch: int, durable: bool = False) -> None:
-        line = {"event": event, "plan": plan_id, "batch": batch}
+    def _append(
+        self, event: str, plan_id: str, batch: int, attempt: int = 0, durable: bool = False
+    ) -> None:
+        line = {"event": event, "plan": plan_id, "batch": batch, "attempt": attempt}
         fresh = not self._path.exists()
         with self._path.open("ab") as file:
             file.write(json.dumps(line).encode() + b"\n")
@@ -102,11 +108,15 @@ class Participation:
         event, place = line["event"], (line["plan"], line["batch"])
         if event == SPENT:
             self._spent[place] = False
+            self._attempts[place] = line["attempt"]
             self._draws += 1
         elif event == ACCEPTED:
             self._spent[place] = True
-        elif event == REFUSED:
+        elif event == REFUSED and not self._attempts.get(place):
+            # A later attempt that was refused gives nothing back: an earlier one was accepted.
             self._spent.pop(place, None)
+        elif event == REFUSED:
+            pass
         elif event == EXHAUSTED:
             self._exhausted.add(place[0])
         elif event == OPTED_OUT:
@@ -128,7 +138,8 @@ class Participation:
     def _parsed(self, line: bytes) -> dict[str, Any]:
         try:
             told = json.loads(line)
-            return {"event": told["event"], "plan": str(told["plan"]), "batch": int(told["batch"])}
+            place = {"plan": str(told["plan"]), "batch": int(told["batch"])}
+            return {"event": told["event"], **place, "attempt": int(told.get("attempt", 0))}
         except (ValueError, TypeError, KeyError) as error:
             raise StateError(f"{self._path} is damaged: {line[:80]!r}") from error
 

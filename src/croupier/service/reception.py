@@ -32,8 +32,12 @@ Opened = tuple[bytes, Reason]
 
 UNOPENED = b""
 
-OPENED_HERE = 8
-"""Fewer seals than these are opened sooner than another thread is woken."""
+OPENED_HERE = 64
+"""Up to so many seals are opened without another thread.
+
+Opening keeps the interpreter to itself. For fewer it is over before a thread would have to give
+way, so that a thread costs its waking and spares nobody a wait.
+"""
 
 
 class Openers(Protocol):
@@ -113,10 +117,10 @@ class Reception:
         return self._carriage.length(min(index, last)) + OVERHEAD
 
     async def _opened(self, records: Sequence[Record], batch: BatchState) -> list[Opened]:
-        """Every record's payload; many are opened on other processors, few at once here."""
+        """Every record's payload; very many are opened while others have their turns."""
         binding = self._carriage.binding(batch)
         work = partial(self._open_each, records, batch, binding)
-        if len(records) < OPENED_HERE:
+        if len(records) <= OPENED_HERE:
             return work()
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
@@ -161,11 +165,11 @@ class Reception:
         self, body: bytes, records: Sequence[Record], opened: Sequence[Opened]
     ) -> list[Upload]:
         """One for every record; its digest is that of its part of the body."""
-        made, start = [], 0
+        plan_id, made, start = self._plan.id, [], 0
         for record, (payload, _) in zip(records, opened, strict=True):
             end = start + wire.record_length(len(record.sealed))
             digest = hashlib.sha256(body[start:end]).digest()
-            place = (self._plan.id, record.batch, record.model_hash)
+            place = (plan_id, record.batch, record.model_hash)
             made.append(Upload(*place, record.report_id, record.account, digest, payload))
             start = end
         return made

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -56,11 +57,16 @@ class Binding:
 
     def outer(self, report_id: bytes) -> bytes:
         """The info of the seal for the shuffler."""
-        return self._info(_TO_SHUFFLER, sized("report_id", report_id, REPORT_ID))
+        return self._to_shuffler + sized("report_id", report_id, REPORT_ID)
 
     def inner(self, channel: str) -> bytes:
         """The info of a seal for the analyzer, which must not know which report it is from."""
         return self._info(_TO_ANALYZER, NO_REPORT) + channel.encode()
+
+    @cached_property
+    def _to_shuffler(self) -> bytes:
+        """The outer info up to the report's id, one for all reports of a batch."""
+        return self._info(_TO_SHUFFLER, NO_REPORT)[:-REPORT_ID]
 
     def _info(self, role: int, report_id: bytes) -> bytes:
         return _PURPOSE + _INFO.pack(

@@ -3,12 +3,14 @@
 A device splits its counts c into a mask r, the expansion of a random seed, and c - r mod 2**32.
 The shuffler gets the seed, the analyzer the rest, sealed. The analyzer says once which reports
 opened, the shuffler adds up the masks of exactly these, once, and the two sums give the batch's
-counts and nothing else.
+counts and nothing else. A count that stays open over several batches is masked until it closes:
+the shuffler then releases one sum of its masks over all of them.
 """
 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
@@ -40,11 +42,13 @@ def released_shapes(size: int, users: int) -> Shapes:
     return {SHARE: ((users, _blob(size)), BYTES)}
 
 
-def require_room(shapes: Shapes, users: int) -> None:
-    """Counts of a batch must not wrap around; a count is at most the number of its bits."""
+def require_room(shapes: Shapes, users: Callable[[str], int]) -> None:
+    """Counts of a channel's users must not wrap around; each is at most the number of its bits."""
     for name, (shape, _) in shapes.items():
-        if users * shape[0] > MOST:
-            raise ValueError(f"users must keep the counts of {name!r} below 2**32, got {users}")
+        if users(name) * shape[0] > MOST:
+            raise ValueError(
+                f"users must keep the counts of {name!r} below 2**32, got {users(name)}"
+            )
 
 
 def share_report(tally: NDArray[np.int64], key: X25519PublicKey, binding: Binding) -> Messages:

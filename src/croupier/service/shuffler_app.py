@@ -164,6 +164,7 @@ class ShufflerApp:
         document = {
             "plan": batch.plan_id,
             "batch": batch.index,
+            "attempt": batch.attempt,
             "state": str(batch.state),
             "size": batch.size,
             "transport": self.parts.carriage.transport.name.lower(),

@@ -43,7 +43,7 @@ class CarriedSizes:
 
     def closing(self, index: int) -> frozenset[str] | None:
         """Channels that are released when batch ``index`` is complete; None for all of them."""
-        return self.plan.closing(index)
+        return self.carriage.closing(index)
 
 
 def shuffled(

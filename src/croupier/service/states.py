@@ -13,7 +13,7 @@ from croupier.service.sealing import NO_PUBLIC_KEY
 
 
 class State(StrEnum):
-    """A batch's life; it never goes back."""
+    """A batch's life. It goes back to open only if nothing of it can be released any more."""
 
     OPEN = "open"
     SEALED = "sealed"
@@ -47,6 +47,7 @@ class BatchState:
     """A batch on the shuffler; ``key`` is empty from the seal on.
 
     ``inner_key`` is the raw public key of the analyzer that rows are sealed for, zeros if none.
+    ``attempt`` is how often the batch was emptied and begun again.
     """
 
     plan_id: str
@@ -60,6 +61,7 @@ class BatchState:
     model_hash: str
     inner_key: bytes
     key: bytes = field(repr=False)
+    attempt: int = 0
 
     @property
     def room(self) -> int:
@@ -75,13 +77,14 @@ class Released:
     batch: int
     body: bytes
     signature: str
+    attempt: int = 0
 
 
 _PLAN = "SELECT id, batch, ended, predecessor, plan_key FROM plans WHERE id = ?"
 
 _BATCH = """
 SELECT plan, batch, state, size, filled, padded, dropped, model_version, model_hash, inner_key,
-    batch_key
+    batch_key, attempt
 FROM batches WHERE plan = ? AND batch = ?
 """
 
@@ -120,10 +123,11 @@ def batch_state(transaction: Transaction, plan_id: str, index: int) -> BatchStat
     row = transaction.one(_BATCH, plan_id, index)
     if row is None:
         raise Refusal(Reason.STALE_BATCH, f"batch {index} of {plan_id} has not been opened")
-    name, number, state, size, filled, padded, dropped, version, model_hash, inner_key, key = row
+    name, number, state, size, filled, padded, dropped, version, model_hash, *keys, attempt = row
     counts = size, filled, padded, dropped
-    keys = bytes(inner_key), bytes(key or b"")
-    return BatchState(name, number, State(state), *counts, version, model_hash, *keys)
+    inner_key, key = (bytes(one or b"") for one in keys)
+    made = (name, number, State(state), *counts, version, model_hash, inner_key, key, attempt)
+    return BatchState(*made)
 
 
 def newest(transaction: Transaction, plan_id: str) -> BatchState:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from croupier import wire
 from croupier.plan import Plan
-from croupier.service import ledger, lives
+from croupier.service import attempts, counting, ledger, lives
 from croupier.service.carriage import Parcel
 from croupier.service.database import DatabaseError, Transaction
 from croupier.service.reasons import Reason, Refusal
@@ -14,11 +18,15 @@ from croupier.service.shuffling import write_held
 from croupier.service.states import Basis, BatchState, Released, State
 from croupier.shuffler import Messages
 
+MODULUS = 2**32
+"""Masks are 32-bit words."""
+
 
 @dataclass(frozen=True)
 class Shares:
     """What is stored of a batch whose reports are shared: ``seeds`` until ``share`` is released."""
 
+    attempt: int
     seeds: bytes | None
     opened: bytes | None
     share: bytes | None
@@ -62,9 +70,12 @@ def release(
     signature: str,
     held: Messages,
 ) -> None:
-    """Store the released bytes, their ledger entry and the channels that stay open."""
-    digest = hashlib.sha256(parcel.body).digest()
-    ledger.charge(transaction, plan, batch.index, batch.model_hash, digest)
+    """Store the released bytes, their ledger entry and the channels that stay open.
+
+    Shares say nothing without their masks, so that these are what is charged.
+    """
+    if parcel.seeds is None:
+        _charge(transaction, plan, batch, parcel.body)
     write_held(transaction, plan.id, held)
     transaction.execute(
         """
@@ -79,26 +90,38 @@ def release(
     )
 
 
+def _charge(transaction: Transaction, plan: Plan, batch: BatchState, body: bytes) -> None:
+    digest = hashlib.sha256(body).digest()
+    ledger.charge(transaction, plan, batch.index, batch.model_hash, digest)
+
+
 def released(transaction: Transaction, batch: BatchState) -> Released:
     """The stored bytes."""
     row = transaction.one(
-        "SELECT body, signature FROM batches WHERE plan = ? AND batch = ?",
+        "SELECT body, signature, attempt FROM batches WHERE plan = ? AND batch = ?",
         batch.plan_id,
         batch.index,
     )
     if row is None or row[0] is None:
         raise Refusal(Reason.STALE_BATCH, f"batch {batch.index} is {batch.state}")
-    return Released(batch.plan_id, batch.index, bytes(row[0]), row[1])
+    return Released(batch.plan_id, batch.index, bytes(row[0]), row[1], row[2])
 
 
-def shares(transaction: Transaction, plan_id: str, index: int) -> Shares:
-    """The shuffler's side of a batch of shares."""
+# Shares
+
+
+def shares(transaction: Transaction, plan_id: str, index: int, attempt: int) -> Shares:
+    """The shuffler's side of a batch of shares, if it is still at that attempt."""
     row = transaction.one(
-        "SELECT seeds, opened, share FROM batches WHERE plan = ? AND batch = ?", plan_id, index
+        "SELECT attempt, seeds, opened, share FROM batches WHERE plan = ? AND batch = ?",
+        plan_id,
+        index,
     )
-    if row is None or (row[0] is None and row[2] is None):
+    if row is None or (row[1] is None and row[3] is None):
         raise Refusal(Reason.STALE_BATCH, f"batch {index} has no shares to add up")
-    return Shares(*(None if part is None else bytes(part) for part in row))
+    if row[0] != attempt:
+        raise Refusal(Reason.STALE_BATCH, f"batch {index} was begun again since")
+    return Shares(attempt, *(None if part is None else bytes(part) for part in row[1:]))
 
 
 def answered(found: Shares, opened: bytes) -> bytes:
@@ -108,16 +131,47 @@ def answered(found: Shares, opened: bytes) -> bytes:
     return found.share
 
 
-def store_share(
-    transaction: Transaction, plan_id: str, index: int, opened: bytes, share: bytes
-) -> None:
-    """Release one sum, and forget the seeds."""
+def share(
+    transaction: Transaction, plan: Plan, batch: BatchState, opened: bytes, masks: bytes
+) -> bytes:
+    """Release one sum of every mask that closes, charge it, and forget the seeds.
+
+    The other masks are added to those of the batches before, and are released with none alone.
+    """
+    counted = counting.additive(plan, batch.index).counted
+    total = _with_waiting(transaction, plan.id, counted, masks)
+    closing = counting.closing(plan, batch.index)
+    share = wire.encode_words(np.array([total.pop(name) for name in closing], np.uint32))
+    _wait(transaction, plan.id, total)
+    _charge(transaction, plan, batch, released(transaction, batch).body)
+    attempts.settled(transaction, plan.id, batch.index)
     transaction.execute(
         "UPDATE batches SET opened = ?, share = ?, seeds = NULL WHERE plan = ? AND batch = ?",
         opened,
         share,
-        plan_id,
-        index,
+        plan.id,
+        batch.index,
+    )
+    return share
+
+
+def _with_waiting(
+    transaction: Transaction, plan_id: str, counted: Sequence[str], masks: bytes
+) -> dict[str, int]:
+    """The masks of a batch by channel, with those that wait for the same channels."""
+    rows = transaction.all("SELECT channel, mask FROM masks WHERE plan = ?", plan_id)
+    waiting = {str(channel): int(mask) for channel, mask in rows}
+    words = wire.decode_words(masks, len(counted)).tolist()
+    own = zip(counted, words, strict=True)
+    return waiting | {name: (waiting.get(name, 0) + word) % MODULUS for name, word in own}
+
+
+def _wait(transaction: Transaction, plan_id: str, masks: Mapping[str, int]) -> None:
+    """These masks are of channels that are still open."""
+    transaction.execute("DELETE FROM masks WHERE plan = ?", plan_id)
+    transaction.many(
+        "INSERT INTO masks (plan, channel, mask) VALUES (?, ?, ?)",
+        [(plan_id, channel, mask) for channel, mask in masks.items()],
     )
 
 

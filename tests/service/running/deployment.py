@@ -180,11 +180,14 @@ class Deployment:
             assert answer.status_code == 201, answer.text
         return sent
 
-    def close(self) -> None:
+    def close_shuffler(self) -> None:
         self.runner.run(self.shuffler.close())
+        self.shuffler.parts.database.close()
+
+    def close(self) -> None:
+        self.close_shuffler()
         self.runner.run(self.analyzer.close())
         self.runner.close()
-        self.shuffler.parts.database.close()
         self.analyzer.parts.database.close()
 
 

@@ -129,6 +129,7 @@ def test_an_analyzer_that_names_another_set_gets_no_second_sum(deploy: Deploy) -
 
 
 def test_an_analyzer_that_names_few_reports_gets_no_sum(deploy: Deploy) -> None:
+    """The batch begins again, and what the analyzer has of it will never say anything."""
     services = deploy(Transport.SHARES)
     services.fill(range(USERS))
     network = Unreliable(services.analyzer, answering(200, b'{"batch": 0, "opened": "AQ=="}'))
@@ -136,7 +137,11 @@ def test_an_analyzer_that_names_few_reports_gets_no_sum(deploy: Deploy) -> None:
     with pytest.raises(CroupierError, match="1 of 6 reports opened, at least 6 must"):
         services.runner.run(carrying.settle())
     services.runner.run(carrying.settle())
-    assert state(services) == (1, State.OPEN)
+    assert state(services) == (0, State.OPEN)
+    assert len(network.bodies) == 1
+    assert "croupier_batch_attempt 1.0" in services.get("/metrics").text
+    refused = 'croupier_deliveries_total{reason="guarantee-not-met"} 1.0'
+    assert refused in services.get("/metrics").text
     services.runner.run(carrying.close())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from croupier.plan import Plan
 from croupier.service import sealing
 from croupier.service.carriage import carriage
 from croupier.service.documents import LedgerEntry, key_id, verify_batch, verify_chain
+from croupier.service.operations import why
 from croupier.service.packaging import payload
 from croupier.service.reasons import Reason, Refusal
 from croupier.service.sealing import Binding
@@ -70,44 +72,71 @@ def test_the_service_learns_the_model_of_the_roles(
     assert [entry["batch"] for entry in entries] == list(range(BATCHES))
 
 
+@pytest.mark.parametrize(
+    ("transport", "kind"),
+    [
+        (Transport.BITS, "sqlite"),
+        (Transport.SHARES, "sqlite"),
+        (Transport.SHARES, "postgresql"),
+    ],
+)
 def test_channels_that_stay_open_are_learnt_from_when_they_close(
-    deploy: Deploy, tmp_path: Path
+    deploy: Deploy, tmp_path: Path, transport: Transport, kind: str
 ) -> None:
-    """A tree of batches: channels close with later batches than they began in."""
+    """A tree of batches: channels close with later batches than they began in.
+
+    In the middle of a node another process takes over from the shuffler's.
+    """
     plan = made_plan("concurrent-tree", levels=2, horizon=4 * USERS, epsilon=15.0)
-    roles = Roles.make(tmp_path / "roles", plan, Transport.BITS)
-    services, reference = deploy(roles=roles), Reference(plan)
+    roles = Roles.make(tmp_path / "roles", plan, transport)
+    services, reference = deploy(kind=kind, roles=roles), Reference(plan)
     for batch in range(4):
         reports = services.fill(range(batch * USERS, (batch + 1) * USERS))
+        if batch == 1:
+            services.close_shuffler()
+            services.shuffler = services.another_shuffler(roles)
         services.carry()
         same(services.model(), reference.learn(reports))
     roles.close()
 
 
-def test_one_share_that_does_not_open_stops_its_batch(deploy: Deploy) -> None:
-    """Leaving it out would leave out noise, so nothing is released; the reason is told.
-
-    It also means that a single broken or hostile device stops a plan of shares.
-    """
-    services = deploy(Transport.SHARES)
-    services.fill(range(USERS - 1))
+def bad_record(services: Deployment) -> bytes:
+    """Bound to the batch's key outside, sealed for another inside."""
     key = services.shuffler.parts.keyring.sealing_key
     other, told = key.public_bytes_raw(), services.batch()
-    # Bound to the batch's key outside, sealed for another inside.
     place = (services.plan.id, told["batch"], told["model_version"], told["model_hash"])
     right = Binding(Transport.SHARES, *place, bytes.fromhex(told["inner_key"]))
     inside = payload(services.plan, services.report().messages, replace(right, inner_key=other))
-    name = bytes(range(16))
+    name = secrets.token_bytes(16)
     sealed = sealing.seal_report(inside, key, right, name)
     head = (Transport.SHARES, key_id(other), told["batch"], told["model_hash"], name, bytes(32))
-    assert services.post(wire.encode_records([Record(*head, sealed)])).status_code == 201
-    for _ in range(2):
+    return wire.encode_records([Record(*head, sealed)])
+
+
+def test_one_share_that_does_not_open_has_its_batch_begun_again(deploy: Deploy) -> None:
+    """Leaving it out would leave out noise, so nothing is released; the reason is told.
+
+    Everybody may report again, and the batch is released once all reports open.
+    """
+    services = deploy(Transport.SHARES)
+    for attempt in range(2):
+        services.fill(range(USERS - 1))
+        assert services.post(bad_record(services)).status_code == 201
         with pytest.raises(Refusal, match="5 of 6 reports opened") as refusal:
             services.carry()
         assert refusal.value.reason is Reason.GUARANTEE_NOT_MET
-    batch = services.shuffler.parts.store.current(services.plan.id)
-    assert (batch.index, batch.state) == (0, State.RELEASED)
-    assert services.model().version == 0
+        batch = services.shuffler.parts.store.current(services.plan.id)
+        assert (batch.index, batch.state, batch.attempt) == (0, State.OPEN, attempt + 1)
+        assert services.batch()["attempt"] == attempt + 1
+        assert f"begun again, {attempt + 1} times" in why(batch)
+        assert services.model().version == 0
+    reference = Reference(services.plan)
+    reports = services.fill(range(USERS))
+    services.carry()
+    same(services.model(), reference.learn(reports))
+    assert "croupier_dropped_attempts 2.0" in services.read("/metrics").text
+    (entry,) = services.read(f"/v1/plans/{services.plan.id}/ledger").json()["entries"]
+    assert entry["method"].count("dropped before it, nothing released") == 2
 
 
 def test_a_batch_is_signed_and_has_the_public_length(services: Deployment) -> None:

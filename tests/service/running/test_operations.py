@@ -141,5 +141,8 @@ def test_a_plan_is_not_retired_while_a_batch_is_on_its_way(deploy: Deploy) -> No
     services.fill(range(USERS))
     services.shuffler.parts.store.seal(services.plan.id)
     settings = replace(services.shuffler.parts.settings, database=services.urls["shuffler"])
-    with pytest.raises(StartError, match=r"try again in a moment: .*batch 0 is sealed"):
+    with pytest.raises(StartError, match=r"batch 0 is sealed; try again in a moment"):
         retire(settings)
+    assert retire(settings, abandon=True) == Retired(services.plan.id, USERS)
+    services.carry()
+    assert all(request.method == "GET" for request in services.sent)

@@ -16,6 +16,7 @@ from croupier import wire
 from croupier.service.intake import Upload
 from croupier.service.packaging import Address, package
 from croupier.service.reasons import Reason
+from croupier.service.reception import OPENED_HERE
 from croupier.service.sealing import Binding, seal_report
 from croupier.service.settings import Access, Limits, Settings, token_hash
 from croupier.service.startup import open_keyring
@@ -250,15 +251,16 @@ def test_a_batched_upload_lists_only_its_failures(services: Deployment) -> None:
     assert (filled(services), counted(services, "accepted")) == (4, 4)
 
 
-def test_many_records_are_opened_as_one_would_be(deploy: Deploy) -> None:
-    """Large uploads are opened in other threads."""
+@pytest.mark.parametrize("damaged", [1, OPENED_HERE])
+def test_many_records_are_opened_as_one_would_be(deploy: Deploy, damaged: int) -> None:
+    """The largest uploads are opened in another thread."""
     services = deploy()
     sent = [services.record(user) for user in range(USERS)]
-    damaged = altered(sent[3], key_id=bytes(8), report_id=bytes(16))
-    told = services.post(*sent[:5], *([damaged] * 6), sent[5]).json()
+    bad = altered(sent[3], key_id=bytes(8), report_id=bytes(16))
+    told = services.post(*sent[:5], *([bad] * damaged), sent[5]).json()
     assert told["accepted"] == USERS
     assert {one["reason"] for one in told["failures"]} == {"unknown-key"}
-    assert [one["index"] for one in told["failures"]] == list(range(5, 11))
+    assert [one["index"] for one in told["failures"]] == list(range(5, 5 + damaged))
 
 
 # Tokens, queues and draining
