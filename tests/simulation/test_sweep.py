@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,9 @@ from croupier.plan import Plan
 from croupier.simulation import engine
 from croupier.simulation import sweep as sweeping
 from croupier.simulation.compare import LINUCB, VECTOR, Arena, line_up
-from croupier.simulation.problems import Sphere
+from croupier.simulation.problems import Contextual, Sphere
 from croupier.simulation.results import load_frame
-from croupier.simulation.sweep import Job, simulate, sweep
+from croupier.simulation.sweep import Job, over_seeds, problem_id, simulate, sweep
 
 ARENA = Arena(
     dim=3, horizon=120, batch_size=20, epsilon=10.0, delta=0.1, calibration="released", arms=5
@@ -99,12 +100,51 @@ def test_rows_load_into_pandas_with_what_they_are_about(tmp_path: Path) -> None:
     outcomes = sweep(jobs(), trials=2, seed=1, out=tmp_path, points=10)
     table = load_frame(tmp_path)
     assert list(table.columns) == [
-        "algorithm", "plan", "epsilon", "seed", "trial", "round", "regret",
+        "algorithm", "plan", "problem", "epsilon", "seed", "trial", "round", "regret",
     ]  # fmt: skip
     assert len(table) == 2 * 2 * 10
     last = table[(table["round"] == 120) & (table["algorithm"] == "LinUCB-SDP-Vec")]
     assert last["regret"].tolist() == outcomes[1].regret[:, -1].tolist()
     assert set(table["epsilon"].dropna()) == {10.0}
+
+
+def test_jobs_that_differ_in_problem_seed_or_signs_of_the_label_keep_their_own_rows(
+    tmp_path: Path,
+) -> None:
+    plan = Plan.calibrate("linucb", dim=3, batch_size=20, horizon=120, calibration="released")
+    problems = (Sphere(3, 5), Sphere(3, 6), Contextual(3, 5))
+    grid = [Job(label, plan, problem) for label in ("a b", "a-b") for problem in problems]
+    grid = over_seeds(grid, (4, 9))
+    made = sweep(grid, trials=2, out=tmp_path, points=1)
+    table = load_frame(tmp_path)
+    assert len(list(tmp_path.glob("*.csv"))) == len(grid) == 12
+    for job, outcome in zip(grid, made, strict=True):
+        mine = (table["algorithm"] == job.label) & (table["seed"] == job.seed)
+        mine &= table["problem"] == problem_id(job.problem)
+        assert table[mine]["regret"].tolist() == outcome.regret[:, 0].tolist()
+    assert len({tuple(outcome.regret[:, 0]) for outcome in made}) == 6  # labels change nothing
+    again = sweep(grid, trials=2, out=tmp_path, points=1)
+    assert [a.regret.tolist() for a in again] == [b.regret.tolist() for b in made]
+
+
+def test_a_jobs_own_seed_gives_the_numbers_of_a_sweep_with_that_seed() -> None:
+    own = regrets(sweep(over_seeds(jobs(), (5, 6)), trials=2, seed=1))
+    apart = [regrets(sweep(jobs(), trials=2, seed=seed)) for seed in (5, 6)]
+    for position, seeds in enumerate(zip(*apart, strict=True)):
+        for offset, expected in enumerate(seeds):
+            assert np.array_equal(own[2 * position + offset], expected)
+    with pytest.raises(ValueError, match="seed must be a whole number of at least 0, got -1"):
+        over_seeds(jobs(), [-1])
+
+
+def test_a_directory_of_rows_with_other_columns_is_refused(tmp_path: Path) -> None:
+    sweep(jobs(), trials=1, out=tmp_path)
+    manifest = tmp_path / "manifest.json"
+    old = json.loads(manifest.read_text())
+    old["columns"].remove("problem")
+    manifest.write_text(json.dumps(old, indent=1, sort_keys=True))
+    with pytest.raises(ResultsError, match="columns there is"):
+        sweep(jobs(), trials=1, out=tmp_path)
 
 
 def test_loading_an_empty_directory_is_refused(tmp_path: Path) -> None:
