@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from croupier.simulation.sweep import available_workers
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 PlanFile = Annotated[Path, typer.Argument(help="A plan, as written by `croupier plan --out`.")]
 Epsilon = Annotated[float, typer.Option(help="Privacy loss asked for, above 0.")]
@@ -36,11 +38,60 @@ Batches = Annotated[
         "the paper's constants."
     ),
 ]
-Problem = Annotated[str, typer.Option(help="sphere, released, contextual or returning.")]
+Problem = Annotated[
+    str,
+    typer.Option(
+        help="sphere, released, contextual, pooled or returning; from data: movielens, adult, "
+        "shuttle, segments or digits."
+    ),
+]
+OfferedArms = Annotated[
+    int | None, typer.Option(help="Arms offered in every round; 100, or what the data has.")
+]
+Data = Annotated[
+    Path | None, typer.Option(help="A CSV or Parquet file to play on, instead of --problem.")
+]
+Context = Annotated[
+    str | None, typer.Option(help="Of --data: columns that are known of a user, as age,region.")
+]
+Label = Annotated[
+    str | None, typer.Option(help="Of --data: the column to guess; every value of it is an arm.")
+]
+LoggedArm = Annotated[
+    str | None, typer.Option("--arm", help="Of logged --data: the column of arms that were played.")
+]
+LoggedReward = Annotated[
+    str | None, typer.Option("--reward", help="Of logged --data: the column of rewards in [0, 1].")
+]
+Propensity = Annotated[
+    str | None,
+    typer.Option(help="Of logged --data: the column of chances with which arms were played."),
+]
+Bounds = Annotated[
+    str | None,
+    typer.Option(
+        help="Of --data: NAME=LOW:HIGH,... of its numbers, known beforehand. Half of the rows are "
+        "public and scale the others unless given."
+    ),
+]
+MapMu = Annotated[
+    float,
+    typer.Option(
+        "--map-mu",
+        help="Of --bounds: scale by means and squares of the players, at this cost in Gaussian DP.",
+    ),
+]
 Trials = Annotated[int, typer.Option(help="Independent instances to average over.")]
 Seed = Annotated[int, typer.Option(help="One seed reproduces everything.")]
 Workers = Annotated[
     int | None, typer.Option(help="Processes; all processors unless given. Changes only the time.")
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="A Dask scheduler, as tcp://host:8786, instead of --workers. Changes only the time.",
+    ),
 ]
 Participations = Annotated[int, typer.Option(help="Batches that one user may be in.")]
 Centred = Annotated[
@@ -60,6 +111,15 @@ Picture = Annotated[
     Path | None,
     typer.Option(help="Of --auto: draw regret against epsilon to this PNG or SVG (a minute)."),
 ]
+
+
+def processes(workers: int | None, scheduler: str | None) -> int:
+    """How many ``--workers`` there are: all processors, unless given or the work is elsewhere."""
+    if workers is None:
+        return available_workers() if scheduler is None else 1
+    if scheduler is not None:
+        raise ValueError(f"workers must be left out with --scheduler, got {workers}")
+    return workers
 
 
 def constant(text: str | None) -> tuple[int, float] | None:

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from croupier.cli import data as on_data
 from croupier.cli import options, screen
 from croupier.figures import catalogue
 from croupier.figures.data import Figure
@@ -28,19 +29,38 @@ Pictures = Annotated[Path, typer.Option(help="Directory for pictures and rows.")
 def simulate(
     file: options.PlanFile,
     problem: options.Problem = "sphere",
-    arms: options.Arms = 100,
+    arms: options.OfferedArms = None,
+    data: options.Data = None,
+    context: options.Context = None,
+    label: options.Label = None,
+    arm: options.LoggedArm = None,
+    reward: options.LoggedReward = None,
+    propensity: options.Propensity = None,
+    bounds: options.Bounds = None,
+    map_mu: options.MapMu = 0.0,
     trials: options.Trials = 50,
     seed: options.Seed = 0,
     workers: options.Workers = None,
+    scheduler: options.Scheduler = None,
     out: Out = None,
     as_json: options.Json = False,
 ) -> None:
-    """Play a plan on simulated users and print its regret.
+    """Play a plan on simulated users, or on data, and print its regret.
 
     Example: croupier simulate plan.json --problem sphere --trials 50 --out results/
+
+    Example: croupier simulate plan.json --data visits.csv --context age,region --label bought
+
+    Example: croupier simulate plan.json --data log.csv --context age,region
+    --arm shown --reward clicked --propensity chance
     """
+    workers = options.processes(workers, scheduler)
     plan = screen.read_plan(file)
-    world = problems.find(problem).for_plan(plan, arms)
+    named = on_data.Named(data, context, label, arm, reward, propensity, bounds, map_mu)
+    if named.logged:
+        on_data.evaluate(named, plan, seed, as_json)
+        return
+    world = on_data.problem_of(named, plan, arms) if data else _problem(problem, plan, arms)
     _warn_about_norms(plan, world)
     with screen.progress_bar(plan.protocol) as progress:
         outcome = sweep.simulate(
@@ -48,11 +68,20 @@ def simulate(
             world,
             trials=trials,
             seed=seed,
-            workers=workers or sweep.available_workers(),
+            workers=workers,
+            scheduler=scheduler,
             out=out,
             progress=progress,
         )
-    screen.emit(outcome.document(), outcome_table([outcome]), as_json)
+    more = on_data.document(outcome, map_mu)
+    screen.emit({**outcome.document(), **more}, outcome_table([outcome]), as_json)
+    if not as_json:
+        on_data.print_rewards(outcome, map_mu)
+
+
+def _problem(name: str, plan: Plan, arms: int | None) -> problems.Problem:
+    kind = problems.find(name)
+    return kind.for_plan(plan, kind.usual_arms if arms is None else arms)
 
 
 def _warn_about_norms(plan: Plan, world: problems.Problem) -> None:
@@ -80,6 +109,7 @@ def compare(
     trials: options.Trials = 25,
     seed: options.Seed = 0,
     workers: options.Workers = None,
+    scheduler: options.Scheduler = None,
     out: Pictures = Path("figures"),
     as_json: options.Json = False,
 ) -> None:
@@ -87,6 +117,7 @@ def compare(
 
     Example: croupier compare --epsilon 1 --delta 1e-5 --dim 5 --horizon 20000
     """
+    workers = options.processes(workers, scheduler)
     arena = lineup.Arena(
         dim=dim,
         horizon=horizon,
@@ -102,7 +133,8 @@ def compare(
         centred=centred,
         constant_feature=options.constant(constant_feature),
     )
-    _make(comparison(arena), out, as_json, trials=trials, seed=seed, workers=workers)
+    made = comparison(arena)
+    _make(made, out, as_json, trials=trials, seed=seed, workers=workers, scheduler=scheduler)
 
 
 def figure(
@@ -124,6 +156,7 @@ def figure(
     ] = None,
     seed: options.Seed = 0,
     workers: options.Workers = None,
+    scheduler: options.Scheduler = None,
     out: Pictures = Path("figures"),
     as_json: options.Json = False,
 ) -> None:
@@ -133,6 +166,7 @@ def figure(
 
     Example: croupier figure fig1 --policy ucb --batches fixed --out figures/
     """
+    workers = options.processes(workers, scheduler)
     made = catalogue.figure(
         name,
         calibration=calibration,
@@ -147,11 +181,18 @@ def figure(
         arms=arms,
     )
     runs = catalogue.find(name).trials if trials is None else trials
-    _make(made, out, as_json, trials=runs, seed=seed, workers=workers)
+    _make(made, out, as_json, trials=runs, seed=seed, workers=workers, scheduler=scheduler)
 
 
 def _make(
-    figure: Figure, out: Path, as_json: bool, *, trials: int, seed: int, workers: int | None
+    figure: Figure,
+    out: Path,
+    as_json: bool,
+    *,
+    trials: int,
+    seed: int,
+    workers: int,
+    scheduler: str | None,
 ) -> None:
     """Run a figure's jobs, draw it and print its table."""
     for job in figure.jobs:
@@ -162,7 +203,8 @@ def _make(
             figure.jobs,
             trials=trials,
             seed=seed,
-            workers=workers or sweep.available_workers(),
+            workers=workers,
+            scheduler=scheduler,
             out=out / "rows" / _folder(figure, trials, seed),
             progress=progress,
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,9 @@ Floats = NDArray[np.float64]
 BLOCK = 256
 """Rounds that are drawn at once."""
 
+BLOCKS_AT_ONCE = 16
+"""Blocks of a longer draw."""
+
 _INSTANCE, _FEATURES, _REWARDS = 0, 1, 2
 
 
@@ -33,11 +36,29 @@ class Users:
 
     ``features (trials, rounds, arms, dim)`` and ``means (trials, rounds, arms)``; the rounds axis
     has length 1 where all users share one arm set. ``uniforms (trials, rounds)`` decide rewards.
+    ``available (trials, rounds or 1, arms)`` marks the arms that may be played, None for all.
     """
 
     features: Floats
     means: Floats
     uniforms: Floats
+    available: NDArray[np.bool_] | None = None
+
+    @property
+    def best(self) -> Floats:
+        """The best mean reward ``(trials, rounds or 1)`` that a user could have."""
+        if self.available is None:
+            return np.asarray(self.means.max(axis=-1))
+        return np.asarray(np.where(self.available, self.means, -np.inf).max(axis=-1))
+
+    def rounds(self, inside: slice) -> Users:
+        """Some of the rounds; an axis of length 1 stands for all of them."""
+
+        def cut(rows: Any) -> Any:
+            return rows[:, inside] if rows.shape[1] == self.uniforms.shape[1] else rows
+
+        offered = None if self.available is None else cut(self.available)
+        return Users(cut(self.features), cut(self.means), self.uniforms[:, inside], offered)
 
 
 @dataclass(frozen=True)
@@ -49,6 +70,7 @@ class Problem(ABC):
     name: ClassVar[str]
     feature_norm: ClassVar[float] = 1.0
     common_arms: ClassVar[bool] = False
+    usual_arms: ClassVar[int] = 100
 
     def __post_init__(self) -> None:
         """At least one arm and a direction to tell arms apart."""
@@ -70,7 +92,6 @@ class World(ABC):
 
     def __init__(self, problem: Problem, seed: int, trials: range) -> None:
         self._norm = problem.feature_norm
-        self._common = problem.common_arms
         self._seed = seed
         self._trials = trials
         self._cached: tuple[int, Users] | None = None
@@ -87,11 +108,21 @@ class World(ABC):
 
     def users(self, start: int, stop: int) -> Users:
         """Rounds ``start`` to ``stop``, which must lie in one block."""
-        block = self.block(start // BLOCK)
-        inside = slice(start % BLOCK, start % BLOCK + stop - start)
-        if self._common:
-            return Users(block.features, block.means, block.uniforms[:, inside])
-        return Users(block.features[:, inside], block.means[:, inside], block.uniforms[:, inside])
+        first = start % BLOCK
+        return self.block(start // BLOCK).rounds(slice(first, first + stop - start))
+
+    def pool(self) -> tuple[Floats, Floats] | None:
+        """Arm sets ``(trials, sets, arms, dim)`` that come in turn, and their means.
+
+        None where they are not all known from the start; it only saves time.
+        """
+        return None
+
+    def luck(self, start: int, stop: int) -> Floats:
+        """``uniforms`` of rounds ``start`` to ``stop``."""
+        blocks = range(start // BLOCK, (stop - 1) // BLOCK + 1)
+        drawn = np.concatenate([self.uniforms(block) for block in blocks], axis=1)
+        return drawn[:, start - blocks[0] * BLOCK : stop - blocks[0] * BLOCK]
 
     def generator(self, trial: int, stream: int, block: int) -> np.random.Generator:
         """The random stream of one block of one trial."""
@@ -120,6 +151,11 @@ class Synthetic(Problem):
         """Which user comes in a round; everybody is new unless a problem says otherwise."""
         return round_index
 
+    @property
+    def prebuilt(self) -> int:
+        """Arm sets that are drawn at the start and come in turn; 0 where each is drawn in time."""
+        return 1 if self.common_arms else 0
+
     def world(self, seed: int, trials: range) -> World:
         """Mean rewards are linear in the features."""
         return DrawnWorld(self, seed, trials)
@@ -133,7 +169,21 @@ class DrawnWorld(World):
         self._problem = problem
         draws = [problem.parameter(self.generator(trial, _INSTANCE, 0)) for trial in trials]
         self._theta = np.array(draws)
-        self._shared = self._arm_sets(0, 1) if problem.common_arms else None
+        self._shared = self._arm_sets(0, problem.prebuilt) if problem.prebuilt else None
+        if self._shared is not None:
+            checked(Users(*self._shared, np.empty(0)), problem.feature_norm)
+
+    def pool(self) -> tuple[Floats, Floats] | None:
+        """The prebuilt arm sets."""
+        return self._shared
+
+    def block(self, index: int) -> Users:
+        """A drawn block; what is prebuilt was checked when it was."""
+        if self._shared is None:
+            return super().block(index)
+        if self._cached is None or self._cached[0] != index:
+            self._cached = index, self.draw(index)
+        return self._cached[1]
 
     def _arm_sets(self, block: int, count: int) -> tuple[Floats, Floats]:
         sets = [
@@ -145,7 +195,7 @@ class DrawnWorld(World):
     def _visitors(self, block: int) -> tuple[Floats, Floats]:
         """Arm sets of the users who come in a block of rounds."""
         if self._shared is not None:
-            return self._shared
+            return self._in_turn(*self._shared, block * BLOCK)
         people = np.array([self._problem.visitor(block * BLOCK + i) for i in range(BLOCK)])
         shape = (len(self._trials), BLOCK, self._problem.dim, self._problem.arms)
         features = np.empty(shape).swapaxes(-1, -2)
@@ -157,10 +207,39 @@ class DrawnWorld(World):
             means[:, here] = liked[:, people[here] % BLOCK]
         return features, means
 
+    @staticmethod
+    def _in_turn(features: Floats, means: Floats, start: int) -> tuple[Floats, Floats]:
+        """Prebuilt arm sets of a block of rounds, copied only if a block does not fit the pool."""
+        sets = features.shape[1]
+        if sets == 1:
+            return features, means
+        if sets % BLOCK == 0:
+            rows: Any = slice(start % sets, start % sets + BLOCK)
+        else:
+            rows = (start + np.arange(BLOCK)) % sets
+        return features[:, rows], means[:, rows]
+
     def draw(self, index: int) -> Users:
         """Users drawn from the problem's law."""
         features, means = self._visitors(index)
         return Users(features, means, self.uniforms(index))
+
+
+class PooledWorld(DrawnWorld):
+    """Instances with a pool: what decides rewards is drawn for many blocks at once."""
+
+    _drawn: tuple[int, Floats] | None = None
+
+    def uniforms(self, block: int) -> Floats:
+        """What decides rewards ``(trials, BLOCK)``, cut from a longer draw."""
+        place, inside = divmod(block, BLOCKS_AT_ONCE)
+        if self._drawn is None or self._drawn[0] != place:
+            rows = [self._row(trial, place) for trial in self._trials]
+            self._drawn = place, np.array(rows)
+        return self._drawn[1][:, inside * BLOCK : (inside + 1) * BLOCK]
+
+    def _row(self, trial: int, place: int) -> Floats:
+        return self.generator(trial, _REWARDS, place).random(BLOCKS_AT_ONCE * BLOCK)
 
 
 def arms_innermost(features: Floats) -> Floats:
@@ -176,6 +255,8 @@ def checked(users: Users, norm: float) -> Users:
     low, high = users.means.min(), users.means.max()
     if not (low >= -NORM_SLACK and high <= 1 + NORM_SLACK):
         raise ValueError(f"mean rewards must be in [0, 1], got {low} to {high}")
+    if users.available is not None and not users.available.any(axis=-1).all():
+        raise ValueError("available must leave an arm, got a round without any")
     return users
 
 
@@ -215,6 +296,31 @@ class Contextual(Sphere):
 
     name: ClassVar[str] = "contextual"
     common_arms: ClassVar[bool] = False
+
+
+@dataclass(frozen=True)
+class Pooled(Contextual):
+    """``pool`` arm sets with the law of ``contextual``, drawn once a trial, which come in turn.
+
+    Drawing fresh arm sets takes most of the time of a simulation; these are drawn in advance.
+    """
+
+    pool: int = BLOCK
+    name: ClassVar[str] = "pooled"
+
+    def __post_init__(self) -> None:
+        """A pool has arm sets that differ."""
+        super().__post_init__()
+        whole("pool", self.pool, 2)
+
+    @property
+    def prebuilt(self) -> int:
+        """All of them."""
+        return self.pool
+
+    def world(self, seed: int, trials: range) -> World:
+        """Rewards are decided by longer draws, too."""
+        return PooledWorld(self, seed, trials)
 
 
 @dataclass(frozen=True)
@@ -273,12 +379,21 @@ class Released(Synthetic):
 
 
 PROBLEMS: dict[str, type[Problem]] = {
-    kind.name: kind for kind in (Sphere, Released, Contextual, Returning)
+    kind.name: kind for kind in (Sphere, Released, Contextual, Pooled, Returning)
 }
+
+
+DATA = ("movielens", "adult", "shuttle", "segments", "digits")
+"""Problems from data, which other packages ship; see ``simulation/data``."""
 
 
 def find(name: str) -> type[Problem]:
     """The problem called ``name``."""
+    if name in DATA:
+        # Data problems are built on this module, and few runs need what they read with.
+        from croupier.simulation import data
+
+        return data.PROBLEMS[name]
     if name not in PROBLEMS:
-        raise UnknownNameError("problem", name, PROBLEMS)
+        raise UnknownNameError("problem", name, [*PROBLEMS, *DATA])
     return PROBLEMS[name]
