@@ -542,3 +542,18 @@ def test_a_faulty_problem_is_caught(problem: Problem, promises: list[str]) -> No
         check_problem(problem)
     for promise in promises:
         assert promise in str(caught.value)
+
+
+class LosesParts(NoiselessRelease):
+    """Parts that forget a user each."""
+
+    def partial(self, contributions: Floats, rng: np.random.Generator) -> Floats:
+        return np.asarray(contributions[..., 1:, :].sum(axis=-2))
+
+    def sample_sum(self, contributions: Floats, rng: np.random.Generator) -> Floats:
+        return np.asarray(contributions.sum(axis=-2))
+
+
+def test_parts_that_do_not_add_up_to_the_batch_are_caught() -> None:
+    lossy = Noiseless(SCALED, SCHEDULE, (LosesParts(SCALED, USERS),))
+    assert "partial and finish have the distribution of sample_sum" in broken(lossy)

@@ -195,7 +195,7 @@ def test_users_are_the_same_whatever_the_algorithm_and_its_batches(
 ) -> None:
     problem = Ball(3, 4)
     features, luck = users_met(monkeypatch, plan("linucb", batch_size=1), problem)
-    assert features.shape == (2, 400, 4, 3)
+    assert features.shape == (1, 2 * 400, 4, 3)  # one trial after the other
     for used in (
         plan("vector-sum", "released"),
         plan("central", batch_size=7),

@@ -60,7 +60,19 @@ class CentralRelease(Release):
 
     def sample_sum(self, contributions: Floats, rng: np.random.Generator) -> Floats:
         """The exact sum: noise comes with the running sum."""
+        return self.finish(self.partial(contributions, rng), rng)
+
+    def partial(self, contributions: Floats, rng: np.random.Generator) -> Floats:
+        """The sum of some."""
         return np.asarray(contributions.sum(axis=-2))
+
+    def finish(self, added: Floats, rng: np.random.Generator) -> Floats:
+        """As it is."""
+        return added
+
+    def noise_ahead(self, count: int, rng: np.random.Generator) -> Floats:
+        """None of any size."""
+        return np.zeros((count, self.layout.size))
 
 
 @dataclass(frozen=True)
@@ -79,6 +91,9 @@ class TreeSum(RunningSum):
         self._rng = rng
         self.nodes: dict[int, Node] = {}
         """Complete nodes that make up the present prefix, by level."""
+        self._steps = 0
+        self._prefixes: dict[int, Floats] = {}
+        """Noise of the last prefix whose last set bit is the key."""
 
     def add(self, index: int, sums: Floats) -> tuple[Floats, float]:
         """Close the node that step ``index`` completes, with fresh noise, and add up the prefix."""
@@ -87,8 +102,33 @@ class TreeSum(RunningSum):
         exact = sums + sum(self.nodes.pop(lower).exact for lower in range(level))
         noise = self._rng.normal(0.0, self._sigma, sums.shape)
         self.nodes[level] = Node(exact, noise)
+        self._steps = step
         prefix = sum(node.exact + node.noise for node in self.nodes.values())
         return np.asarray(prefix), len(self.nodes) * self._sigma**2
+
+    def ahead(self, fresh: Floats) -> tuple[Floats, Floats] | None:
+        """The noise of each further prefix: that of the node it closes, and of those before it."""
+        noise = self._rng.standard_normal(fresh.shape)
+        noise *= self._sigma
+        steps, last = np.arange(self._steps + 1, self._steps + 1 + len(fresh)), {}
+        # Without its last set bit a step is the prefix before the node that it closes, and the
+        # last set bit of that one is higher.
+        for bit in (1 << level for level in reversed(range(int(steps[-1]).bit_length()))):
+            place = (bit - int(steps[0])) % (2 * bit)
+            rows = noise[place :: 2 * bit]
+            if len(rows) == 0:
+                continue
+            before = int(steps[place]) - bit
+            if before <= self._steps:
+                rows[0] += self._prefixes.get(before & -before, 0.0)
+                rows, place = rows[1:], place + 2 * bit
+            rows += noise[place - bit :: 2 * bit][: len(rows)]
+            last[bit] = (
+                noise[place :: 2 * bit][-1].copy() if len(rows) else noise[place - 2 * bit].copy()
+            )
+        self._prefixes |= last
+        self._steps += len(fresh)
+        return noise, np.bitwise_count(steps) * self._sigma**2
 
 
 class ToeplitzSum(RunningSum):
@@ -104,26 +144,36 @@ class ToeplitzSum(RunningSum):
         self._variances = sigma**2 * toeplitz_variances(steps)
         self._exact: Floats | float = 0.0
         self._noise: Floats | None = None
+        self._done = 0
 
     def add(self, index: int, sums: Floats) -> tuple[Floats, float]:
         """The exact sum so far with this step's noise."""
         if not 0 <= index < self._steps:
             raise ValueError(f"index must be below the {self._steps} steps planned, got {index}")
-        if self._noise is None:
-            noise = _rooted_noise(self._sigma, self._steps, sums.size, self._rng)
-            self._noise = noise.reshape(self._steps, *sums.shape)
         self._exact = self._exact + sums
-        return np.asarray(self._exact + self._noise[index]), float(self._variances[index])
+        noise = self._drawn(sums.size)[index].reshape(sums.shape)
+        return np.asarray(self._exact + noise), float(self._variances[index])
+
+    def ahead(self, fresh: Floats) -> tuple[Floats, Floats] | None:
+        """The noise of further steps, which is drawn already."""
+        steps = slice(self._done, self._done + len(fresh))
+        self._done = steps.stop
+        return self._drawn(fresh.shape[1])[steps], self._variances[steps]
+
+    def _drawn(self, width: int) -> Floats:
+        if self._noise is None:
+            self._noise = _rooted_noise(self._sigma, self._steps, width, self._rng)
+        return self._noise
 
 
 def _rooted_noise(sigma: float, steps: int, width: int, rng: np.random.Generator) -> Floats:
     """The root times fresh noise ``(steps, width)``, a few columns at a time to save memory."""
     length = next_fast_len(2 * steps - 1, real=True)
-    root = rfft(sigma * toeplitz_coefficients(steps), length)[:, None]
+    root = rfft(sigma * toeplitz_coefficients(steps), length)
     rooted = np.empty((steps, width))
     for columns in np.array_split(np.arange(width), math.ceil(steps * width / CONVOLVED_AT_ONCE)):
-        fresh = rfft(rng.standard_normal((steps, columns.size)), length, axis=0)
-        rooted[:, columns] = irfft(root * fresh, length, axis=0)[:steps]
+        fresh = np.ascontiguousarray(rng.standard_normal((steps, columns.size)).T)
+        rooted[:, columns] = irfft(root * rfft(fresh, length), length)[:, :steps].T
     return rooted
 
 

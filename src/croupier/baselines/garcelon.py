@@ -119,9 +119,17 @@ class GarcelonRelease(Release):
 
     def sample_sum(self, contributions: Floats, rng: np.random.Generator) -> Floats:
         """Counts drawn at once: Bernoulli roundings, then two binomials a coordinate."""
+        return self.finish(self.partial(contributions, rng), rng)
+
+    def partial(self, contributions: Floats, rng: np.random.Generator) -> Floats:
+        """The ones of some users' codes before any bit is replaced."""
         levels = self.bits * self.codes(contributions)
         floor = np.floor(levels)
-        ones = (floor + (rng.random(levels.shape) < levels - floor)).sum(axis=-2).astype(np.int64)
+        return np.asarray((floor + (rng.random(levels.shape) < levels - floor)).sum(axis=-2))
+
+    def finish(self, added: Floats, rng: np.random.Generator) -> Floats:
+        """Bits replaced, all at once: two binomials a coordinate."""
+        ones = added.astype(np.int64)
         zeros = self.users * self.bits - ones
         flipped = self.replaced / 2
         return self.debias(rng.binomial(ones, 1 - flipped) + rng.binomial(zeros, flipped))

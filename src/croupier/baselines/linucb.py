@@ -28,7 +28,19 @@ class LinUcbRelease(Release):
 
     def sample_sum(self, contributions: Floats, rng: np.random.Generator) -> Floats:
         """The sum."""
+        return self.finish(self.partial(contributions, rng), rng)
+
+    def partial(self, contributions: Floats, rng: np.random.Generator) -> Floats:
+        """The sum of some."""
         return np.asarray(contributions.sum(axis=-2))
+
+    def finish(self, added: Floats, rng: np.random.Generator) -> Floats:
+        """As it is."""
+        return added
+
+    def noise_ahead(self, count: int, rng: np.random.Generator) -> Floats:
+        """None of any size."""
+        return np.zeros((count, self.layout.size))
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,21 @@ class LocalRelease(Release):
 
     def sample_sum(self, contributions: Floats, rng: np.random.Generator) -> Floats:
         """One Gaussian for the whole batch: a sum of reports is all the learner uses."""
-        sums = contributions.sum(axis=-2)
-        return np.asarray(sums + rng.normal(0.0, self.privacy_noise_std, sums.shape))
+        return self.finish(self.partial(contributions, rng), rng)
+
+    def partial(self, contributions: Floats, rng: np.random.Generator) -> Floats:
+        """The exact sum of some."""
+        return np.asarray(contributions.sum(axis=-2))
+
+    def finish(self, added: Floats, rng: np.random.Generator) -> Floats:
+        """The sum of all with the noise of all."""
+        return np.asarray(added + rng.normal(0.0, self.privacy_noise_std, added.shape))
+
+    def noise_ahead(self, count: int, rng: np.random.Generator) -> Floats:
+        """That of whole batches."""
+        drawn = rng.standard_normal((count, self.layout.size))
+        drawn *= self.privacy_noise_std
+        return drawn
 
     def sample_view(
         self, pair: Floats, truth: int, trials: int, rng: np.random.Generator

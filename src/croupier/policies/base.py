@@ -46,6 +46,17 @@ class Setting:
         fraction("confidence", self.confidence)
 
 
+def uniform_arms(
+    shape: tuple[int, ...], arms: int, rng: np.random.Generator, mask: NDArray[np.bool_] | None
+) -> NDArray[np.intp]:
+    """Arms drawn at random, of those available where ``mask (..., arms)`` says."""
+    if mask is None:
+        return rng.integers(arms, size=shape)
+    places = np.broadcast_to(mask, (*shape, arms)).cumsum(axis=-1)
+    drawn = np.floor(rng.random(shape) * places[..., -1]).astype(np.intp)
+    return np.asarray(np.argmax(places > drawn[..., None], axis=-1))
+
+
 class Policy(ABC):
     """How released sums become a model and a model an arm; a frozen value."""
 
@@ -76,13 +87,19 @@ class Policy(ABC):
         """
 
     def sample(
-        self, model: Model, features: Floats, rounds: int, rng: np.random.Generator
+        self,
+        model: Model,
+        features: Floats,
+        rounds: int,
+        rng: np.random.Generator,
+        mask: NDArray[np.bool_] | None = None,
     ) -> NDArray[np.intp]:
         """Arms of many simulated devices, ``(trials, rounds)`` or ``(trials, 1)`` if all agree.
 
-        ``features (trials, rounds or 1, arms, dim)``. The default is for policies without coins.
+        ``features (trials, rounds or 1, arms, dim)``, ``mask (trials, rounds or 1, arms)``. The
+        default is for policies without coins.
         """
-        return self.choose(model, features).arm
+        return self.choose(model, features, mask=mask).arm
 
     @property
     @abstractmethod

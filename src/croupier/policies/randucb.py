@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from croupier.arguments import fraction, positive
 from croupier.coins import Coins
 from croupier.model import Model, ReleasedSums
-from croupier.policies.base import Choice, Floats, Policy, Setting
+from croupier.policies.base import Choice, Floats, Policy, Setting, uniform_arms
 from croupier.policies.sampling import posterior
 from croupier.policies.ucb import means_and_widths, pick
 
@@ -65,13 +65,18 @@ class RandUcb(Policy):
         return pick(*_scores(model, features, coins.normal(1)), mask)
 
     def sample(
-        self, model: Model, features: Floats, rounds: int, rng: np.random.Generator
+        self,
+        model: Model,
+        features: Floats,
+        rounds: int,
+        rng: np.random.Generator,
+        mask: NDArray[np.bool_] | None = None,
     ) -> NDArray[np.intp]:
         """Arms ``(trials, rounds)`` of as many devices, each with its own width."""
         trials, _, arms, _ = features.shape
         if model.users == 0:
-            return rng.integers(arms, size=(trials, rounds))
-        return pick(*_scores(model, features, rng.standard_normal((trials, rounds, 1))), None).arm
+            return uniform_arms((trials, rounds), arms, rng, mask)
+        return pick(*_scores(model, features, rng.standard_normal((trials, rounds, 1))), mask).arm
 
 
 def _scores(model: Model, features: Floats, draws: Floats) -> tuple[Floats, Floats]:

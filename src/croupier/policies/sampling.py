@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from croupier.arguments import fraction, positive
 from croupier.coins import Coins
 from croupier.model import Model, ReleasedSums
-from croupier.policies.base import Choice, Floats, Policy, Setting
+from croupier.policies.base import Choice, Floats, Policy, Setting, uniform_arms
 from croupier.policies.ucb import pick
 
 SPREAD = 0.7
@@ -74,14 +74,19 @@ class Sampling(Policy):
         return pick(*self._scores(model, features, coins.normal(dim)), mask)
 
     def sample(
-        self, model: Model, features: Floats, rounds: int, rng: np.random.Generator
+        self,
+        model: Model,
+        features: Floats,
+        rounds: int,
+        rng: np.random.Generator,
+        mask: NDArray[np.bool_] | None = None,
     ) -> NDArray[np.intp]:
         """Arms ``(trials, rounds)`` of as many devices, each with its own draw."""
         trials, _, arms, dim = features.shape
         if model.users == 0:
-            return rng.integers(arms, size=(trials, rounds))
+            return uniform_arms((trials, rounds), arms, rng, mask)
         draws = rng.standard_normal((trials, rounds, dim))
-        return pick(*self._scores(model, features, draws), None).arm
+        return pick(*self._scores(model, features, draws), mask).arm
 
     def _scores(self, model: Model, features: Floats, draws: Floats) -> tuple[Floats, Floats]:
         """max(x.theta, x.(theta + spread C^(1/2) z)) and the width that the draw gives."""

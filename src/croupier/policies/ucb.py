@@ -18,6 +18,9 @@ from croupier.theory import released
 
 REGULARIZERS = ("fixed", "growing")
 
+TIE = 1e-9
+"""Scores this close to the best, relative to it, are ties; rounding decides no choice."""
+
 
 @dataclass(frozen=True)
 class Ucb(Policy):
@@ -72,7 +75,7 @@ class Ucb(Policy):
         }
         if setting.released is None:
             growing = regularizer == "growing"
-            return cls(bounds.regularizer(bound), growing, None, **shared)
+            return cls(float(bounds.regularizer(bound)), growing, None, **shared)
         scale, rounds = setting.released.scale, setting.schedule.rounds
         radius = released.radius(scale, layout.dim, rounds, layout.feature_norm)
         return cls(setting.released.regularizer, False, radius, **shared)
@@ -86,12 +89,10 @@ class Ucb(Policy):
     def model(self, sums: ReleasedSums) -> Model:
         """theta = V^-1 u with V = released matrix + lambda I, repaired where it is not positive."""
         dim = sums.vector.shape[-1]
-        bound = self._bound(sums, dim)
-        regularizer = bounds.regularizer(bound) if self.growing else self.regularizer
+        regularizer, scale = map(float, self.numbers(sums.users, sums.noise_variance, dim))
         gram = sums.matrix + regularizer * np.eye(dim)
         inverse, repairs = invert_above(gram, regularizer / 2)
         theta = np.einsum("...de,...e->...d", inverse, sums.vector)
-        scale = self.exploration * self._radius(sums, dim, regularizer, bound)
         return Model(
             self.name,
             theta,
@@ -102,25 +103,33 @@ class Ucb(Policy):
             repairs=repairs,
         )
 
-    def _bound(self, sums: ReleasedSums, dim: int) -> float:
+    def numbers(self, users: Any, noise_variance: Any, dim: int) -> tuple[Any, Any]:
+        """Regulariser and scale of a model, or of many where these are arrays."""
+        bound = self._bound(noise_variance, dim)
+        regularizer = bounds.regularizer(bound) if self.growing else self.regularizer
+        radius = self._radius(users, noise_variance, dim, regularizer, bound)
+        return regularizer, self.exploration * radius
+
+    def _bound(self, noise_variance: Any, dim: int) -> Any:
         """S_m while lambda grows, S_M while it is fixed."""
         if not self.growing:
             return self.noise_bound
-        std = math.sqrt(sums.noise_variance) * self.matrix_noise
+        std = np.sqrt(noise_variance) * self.matrix_noise
         return bounds.matrix_noise_bound(std, dim, self.batches, self.confidence)
 
-    def _radius(self, sums: ReleasedSums, dim: int, regularizer: float, bound: float) -> float:
+    def _radius(
+        self, users: Any, noise_variance: Any, dim: int, regularizer: Any, bound: Any
+    ) -> Any:
         if self.radius is not None:
             return self.radius
-        lowest, std = regularizer - bound, math.sqrt(sums.noise_variance)
+        lowest, std = regularizer - bound, np.sqrt(noise_variance)
         noise = bounds.vector_noise_bound(std, dim, self.batches, self.confidence)
-        drift = noise / math.sqrt(lowest)
         return bounds.radius(
-            sums.users,
+            users,
             dim,
             lowest=lowest,
             highest=regularizer + bound,
-            drift=drift,
+            drift=noise / np.sqrt(lowest),
             confidence=self.confidence,
         )
 
@@ -148,14 +157,16 @@ def means_and_widths(model: Model, features: Floats) -> tuple[Floats, Floats]:
 
 
 def pick(scores: Floats, widths: Floats, mask: NDArray[np.bool_] | None) -> Choice:
-    """The lowest index among the best available arms."""
+    """The lowest index among the best available arms; see ``TIE``."""
     if np.isnan(scores).any():
         raise ValueError("features must be finite, got a score that is not a number")
     if mask is not None:
         if not np.all(np.any(mask, axis=-1)):
             raise ValueError("mask must leave an arm, got one without any")
         scores = np.where(mask, scores, -np.inf)
-    return Choice(np.argmax(scores, axis=-1), scores, widths)
+    best = np.max(scores, axis=-1, keepdims=True)
+    arm = np.argmax(scores >= best - TIE * np.abs(best), axis=-1)
+    return Choice(arm, scores, widths)
 
 
 def invert_above(gram: Floats, floor: float) -> tuple[Floats, int]:

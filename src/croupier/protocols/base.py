@@ -93,7 +93,7 @@ class Release(ABC):
 
     @property
     def rounding(self) -> float | None:
-        """Steps per unit above ``low`` to which contributions are rounded at random, if they are."""
+        """Steps per unit above ``low`` to which contributions are rounded at random, if any."""
         return None
 
     def sample_view(

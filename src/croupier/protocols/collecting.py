@@ -44,7 +44,7 @@ class Collector:
         return sums
 
     def take(self, index: int, contributions: Floats) -> None:
-        """Some users ``(..., any, size)`` of batch ``index``; they are kept only if they must be."""
+        """Some users ``(..., any, size)`` of batch ``index``, kept only if they must be."""
         part = self._mechanism.release(index).partial(contributions, self._roundings)
         if part is None:
             self._whole.append(contributions)

@@ -146,7 +146,7 @@ class VectorSumRelease(AdditiveRelease):
         """Steps of some users, rounded."""
         floor, left = self.steps(contributions)
         ones = floor + (rng.random(left.shape) < left)
-        return ones.sum(axis=-2).astype(np.float64)
+        return np.asarray(ones.sum(axis=-2), dtype=np.float64)
 
     def finish(self, added: Floats, rng: np.random.Generator) -> Floats:
         """The steps of all users and their noise coins."""

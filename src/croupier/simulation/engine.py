@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +14,8 @@ from croupier.contribution import checked_constant
 from croupier.model import Model, ReleasedSums
 from croupier.plan import Plan
 from croupier.protocols.base import RunningSum
+from croupier.simulation.kernels import trial as kernels
+from croupier.simulation.kernels.sampler import sampler
 from croupier.simulation.problems import BLOCK, Problem, Users, World
 from croupier.theory.schedules import Span
 
@@ -38,11 +40,51 @@ def checkpoints(horizon: int, points: int) -> NDArray[np.int64]:
     return np.unique(np.linspace(0, horizon, min(points, horizon) + 1).round().astype(np.int64))[1:]
 
 
-def run(plan: Plan, problem: Problem, seed: int, trials: range, points: int = 200) -> Curves:
-    """Play the plan's horizon in every trial and record the regret at a few rounds."""
+def run(
+    plan: Plan,
+    problem: Problem,
+    seed: int,
+    trials: range,
+    points: int = 200,
+    *,
+    oracle: bool = False,
+) -> Curves:
+    """Play the plan's horizon in every trial and record the regret at a few rounds.
+
+    Compiled kernels play one trial after the other where they know the plan's parts; other plans
+    are played in all trials at once. The ``oracle`` plays every trial alone and without kernels,
+    on the same users and with the same noise.
+    """
     fitted = fitting_plan(plan, problem)
+    if oracle:
+        return joined([_alone(fitted, problem, seed, trial, points) for trial in trials])
+    if kernels.fits(fitted):
+        return joined([_compiled(fitted, problem, seed, trial, points) for trial in trials])
     world = problem.world(seed, trials)
     return Run(fitted, world, len(trials), _noise(seed, trials)).play(points)
+
+
+def _alone(plan: Plan, problem: Problem, seed: int, trial: int, points: int) -> Curves:
+    one = range(trial, trial + 1)
+    return Run(plan, problem.world(seed, one), 1, _noise(seed, one), oracle=True).play(points)
+
+
+def _compiled(plan: Plan, problem: Problem, seed: int, trial: int, points: int) -> Curves:
+    one = range(trial, trial + 1)
+    played = kernels.Trial(plan, problem.world(seed, one), _noise(seed, one))
+    rounds = checkpoints(plan.schedule.rounds, points)
+    regret = played.play(rounds)[None]
+    return Curves(rounds, regret, played.repairs, np.array([played.publications]))
+
+
+def joined(parts: Sequence[Curves]) -> Curves:
+    """Curves of some trials after those of others."""
+    return Curves(
+        parts[0].rounds,
+        np.concatenate([part.regret for part in parts]),
+        sum(part.repairs for part in parts),
+        np.concatenate([part.publications for part in parts]),
+    )
 
 
 def _noise(seed: int, trials: range) -> np.random.Generator:
@@ -67,13 +109,23 @@ def fitting_plan(plan: Plan, problem: Problem) -> Plan:
 class Run:
     """One pass over the horizon; holds the running sums and the regret so far."""
 
-    def __init__(self, plan: Plan, world: World, trials: int, noise: np.random.Generator) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        world: World,
+        trials: int,
+        noise: np.random.Generator,
+        *,
+        oracle: bool = False,
+    ) -> None:
         self._plan = plan
         self._world = world
         self._trials = trials
-        self._noise = noise
-        self._collector = plan.mechanism.collector(noise)
-        self._running: RunningSum = plan.mechanism.running_sum(noise)
+        self._sample: Any = plan.policy.sample if oracle else sampler(plan.policy)
+        # Streams of their own, so that kernels can draw of each as far ahead as they like.
+        self._noise, released, server = noise.spawn(3)
+        self._collector = plan.mechanism.collector(released)
+        self._running: RunningSum = plan.mechanism.running_sum(server)
         self._first = self._model = self._first_model()
         self._publications = np.zeros(trials, dtype=np.int64)
         self._regret = np.zeros(trials)
@@ -84,53 +136,54 @@ class Run:
         rounds = checkpoints(self._plan.schedule.rounds, points)
         curves = np.empty((self._trials, rounds.size))
         for span in self._plan.schedule.spans():
-            steps = self._play(span)
-            inside = slice(*np.searchsorted(rounds, [span.start + 1, span.stop + 1]))
-            paid = np.cumsum(steps, axis=1)[:, rounds[inside] - span.start - 1]
-            curves[:, inside] = self._regret[:, None] + paid
-            self._regret += steps.sum(axis=1)
+            for start, stop in segments(span):
+                steps = self._play(span, self._world.users(start, stop))
+                inside = slice(*np.searchsorted(rounds, [start + 1, stop + 1]))
+                paid = np.cumsum(steps, axis=1)
+                curves[:, inside] = self._regret[:, None] + paid[:, rounds[inside] - start - 1]
+                self._regret += paid[:, -1]
+            if span.complete:
+                self._learn(span)
         return Curves(rounds, curves, self._repairs, self._publications)
 
-    def _play(self, span: Span) -> Floats:
-        """One batch; the regret of its rounds ``(trials, rounds)``."""
-        parts = [self._rounds(users) for users in self._segments(span)]
+    def _play(self, span: Span, users: Users) -> Floats:
+        """Some rounds of a batch; their regret ``(trials, rounds)``."""
+        contributions, regret = self._rounds(users)
         if span.complete:
-            self._learn(span, np.concatenate([given for given, _ in parts], axis=1))
-        return np.concatenate([regret for _, regret in parts], axis=1)
-
-    def _segments(self, span: Span) -> Iterator[Users]:
-        """The batch cut at the blocks in which users are drawn."""
-        start = span.start
-        while start < span.stop:
-            stop = min(span.stop, (start // BLOCK + 1) * BLOCK)
-            yield self._world.users(start, stop)
-            start = stop
+            self._collector.take(span.index, contributions)
+        return regret
 
     def _rounds(self, users: Users) -> tuple[Floats, Floats]:
         """Choose, reward, contribute: contributions ``(trials, rounds, size)`` and regret."""
         checked_constant(self._plan.layout, users.features)
         rounds = users.uniforms.shape[1]
-        chosen = self._chosen(users.features, rounds)
+        chosen = self._chosen(users.features, rounds, users.available)
         arm = chosen[..., None]
         mean = np.take_along_axis(users.means, arm, axis=-1)[..., 0]
         played = np.take_along_axis(users.features, arm[..., None], axis=-2)[..., 0, :]
         rewards = (users.uniforms < mean).astype(np.float64)
-        regret = np.broadcast_to(users.means.max(axis=-1) - mean, rewards.shape)
+        regret = np.broadcast_to(users.best - mean, rewards.shape)
         features = np.broadcast_to(played, (*rewards.shape, played.shape[-1]))
         return self._plan.layout.encode(features, rewards), regret
 
-    def _chosen(self, features: Floats, rounds: int) -> NDArray[np.intp]:
+    def _chosen(
+        self, features: Floats, rounds: int, available: NDArray[np.bool_] | None = None
+    ) -> NDArray[np.intp]:
         """Arms by the published models; trials that have none yet still play the first one."""
-        sample, waiting = self._plan.policy.sample, self._publications == 0
-        chosen = sample(self._model, features, rounds, self._noise)
+        # A policy that knows no masks can still play problems without any.
+        offered = {} if available is None else {"mask": available}
+        waiting = self._publications == 0
+        chosen: NDArray[np.intp] = self._sample(
+            self._model, features, rounds, self._noise, **offered
+        )
         if waiting.all() or not waiting.any():
             return chosen
         # Policies play uniformly before anything is learnt, and a model says so for all trials.
-        first = sample(self._first, features, rounds, self._noise)
+        first = self._sample(self._first, features, rounds, self._noise, **offered)
         return np.where(waiting[:, None], first, chosen)
 
-    def _learn(self, span: Span, contributions: Floats) -> None:
-        released = self._collector.add(span.index, contributions)
+    def _learn(self, span: Span) -> None:
+        released = self._collector.close(span.index)
         total, variance = self._running.add(span.index, released)
         # The axis of length 1 stands for the rounds of a batch, which all see one model.
         sums = running_sums(self._plan, total[:, None], variance, span.index + 1, span.stop)
@@ -144,6 +197,15 @@ class Run:
         dim = self._plan.layout.dim
         vector, matrix = np.zeros((self._trials, 1, dim)), np.zeros((self._trials, 1, dim, dim))
         return self._plan.policy.model(ReleasedSums(vector, matrix, 0, 0, 0.0))
+
+
+def segments(span: Span) -> Iterator[tuple[int, int]]:
+    """The rounds of a batch, cut at the blocks in which users are drawn."""
+    start = span.start
+    while start < span.stop:
+        stop = min(span.stop, (start // BLOCK + 1) * BLOCK)
+        yield start, stop
+        start = stop
 
 
 def replaced(published: Model, fresh: Model, due: NDArray[np.bool_]) -> Model:

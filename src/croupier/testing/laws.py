@@ -52,6 +52,13 @@ def _same_distribution(subject: Subject) -> Floats:
     return np.asarray(np.minimum(1.0, 2 * np.exp(-subject.trials * apart**2)))
 
 
+def _same_in_parts(subject: Subject) -> Floats:
+    """Two-sample Kolmogorov-Smirnov of whole batches and batches taken in parts."""
+    pairs = zip(_columns(subject.parts), _columns(subject.quick), strict=True)
+    apart = np.array([_distance(parts, quick, subject.tolerance) for parts, quick in pairs])
+    return np.asarray(np.minimum(1.0, 2 * np.exp(-subject.trials * apart**2)))
+
+
 def _same_correlation(subject: Subject) -> Floats:
     """Fisher's z of every pair of coordinates."""
     pairs = zip(subject.real, subject.quick, strict=True)
@@ -80,6 +87,7 @@ LAWS: Mapping[str, Callable[[Subject], Floats]] = {
     "sample_sum has the variance of the real path": _same_variance,
     "sample_sum has the distribution of the real path": _same_distribution,
     "sample_sum has the correlations of the real path": _same_correlation,
+    "partial and finish have the distribution of sample_sum": _same_in_parts,
     "running_sum adds up": _prefix_is_unbiased,
     "the noise of running_sum is at most the variance it states": _prefix_noise_is_at_most_stated,
 }

@@ -105,6 +105,19 @@ class Subject:
         return np.concatenate(drawn, axis=-1)
 
     @cached_property
+    def parts(self) -> Floats:
+        """The same ``(2, trials, sums)`` where a simulation takes batches in three parts."""
+        return np.array([self._taken(story, self.rng(8 + i)) for i, story in self.numbered])
+
+    def _taken(self, story: list[Floats], rng: np.random.Generator) -> Floats:
+        collector, drawn = self.protocol.collector(rng), []
+        for index, batch in enumerate(story):
+            for part in np.array_split(batch, 3):
+                collector.take(index, self.many(part))
+            drawn.append(collector.close(index))
+        return np.concatenate(drawn, axis=-1)
+
+    @cached_property
     def noise_std(self) -> Floats:
         """The noise that is stated for each released sum ``(sums,)``."""
         return self._stated([self.protocol.release(i).noise_std for i in range(self.batches)])

@@ -33,7 +33,7 @@ def general(
         confidence=scope.confidence,
     )
     learnt = math.sqrt(scope.dim * scope.horizon * information)
-    return 2 * slow_rounds(scope, batch_size, lowest) + 8 * radius * learnt
+    return 2 * slow_rounds(scope, batch_size, lowest) + 8 * float(radius) * learnt
 
 
 def subgaussian(scope: Scope, batch_size: float, sigma: float) -> float:

@@ -1,0 +1,52 @@
+"""Arms of many trials and rounds whose models are given."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from croupier.simulation.kernels.algebra import multiply
+from croupier.simulation.kernels.compiled import compiled
+from croupier.simulation.kernels.scoring import (
+    first_best,
+    score_optimist,
+    score_strayed,
+    withhold,
+)
+from croupier.simulation.kernels.tables import OPTIMIST, SAMPLER, Floats, Mask
+
+
+@compiled
+def choose_all(
+    kind: int,
+    features: Floats,
+    theta: Floats,
+    matrix: Floats,
+    scale: Floats,
+    draws: Floats,
+    available: Mask,
+    chosen: NDArray[np.intp],
+) -> None:
+    """Fill ``chosen (trials, rounds)``; an axis of length 1 elsewhere stands for all rounds.
+
+    ``matrix`` is the root of the covariance for ``sampling`` and the symmetric half otherwise.
+    """
+    trials, rounds = chosen.shape
+    _, sets, dim, arms = features.shape
+    scores, spare, strayed = np.empty(arms), np.empty(arms), np.empty(dim)
+    offered = available.shape[1]
+    for trial in range(trials):
+        for index in range(rounds):
+            x = features[trial, index if sets > 1 else 0]
+            draw = draws[trial, index if draws.shape[1] > 1 else 0]
+            if kind == SAMPLER:
+                multiply(matrix[trial], draw, strayed)
+                for i in range(dim):
+                    strayed[i] *= scale[trial]
+                score_strayed(x, theta[trial], strayed, scores, spare)
+            else:
+                width = scale[trial] if kind == OPTIMIST else scale[trial] * abs(draw[0])
+                score_optimist(x, theta[trial], matrix[trial], width, scores, spare)
+            if offered > 0:
+                withhold(scores, available[trial, index if offered > 1 else 0])
+            chosen[trial, index] = first_best(scores)

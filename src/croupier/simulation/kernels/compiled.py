@@ -1,0 +1,44 @@
+"""How kernels are compiled: at the first call, for this processor, and kept on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from numba import njit
+
+from croupier.policies.ucb import TIE
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+RELAXED = {"contract", "nnan", "nsz"}
+"""Fused multiply-add is allowed: rounding decides no choice, since close scores are ties."""
+
+
+def stamp() -> tuple[object, ...]:
+    """What compiled code was made from: kernels call each other across files."""
+    files = sorted(Path(__file__).parent.glob("*.py"))
+    return (TIE, *((file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in files))
+
+
+STAMP = stamp()
+
+
+def compiled(function: Function) -> Function:
+    """The function as a kernel of the same signature."""
+    return _made(function, inline=False)
+
+
+def inlined(function: Function) -> Function:
+    """A kernel that becomes part of its callers: for what every round does, since calls cost."""
+    return _made(function, inline=True)
+
+
+def _made(function: Function, *, inline: bool) -> Function:
+    made = njit(cache=True, error_model="numpy", fastmath=RELAXED, forceinline=inline)(function)
+    # A kept kernel is stamped with its own file alone, which would miss a change in another one.
+    kept = getattr(getattr(made, "_cache", None), "_cache_file", None)
+    if kept is not None:
+        kept._source_stamp = STAMP
+    return cast("Function", made)
