@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import resource
 import subprocess
 import sys
@@ -35,6 +36,12 @@ FIGURE_TRIALS = 50
 LARGE_DIM, LARGE_ARMS = 100, 50
 LONG, SHORT = 10**7, 10**5
 
+CERTIFIED = ("vector-sum", "local", "garcelon", "concurrent-tree")
+"""Protocols that are also played as they are calibrated by default."""
+
+ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "MKL")}
+"""Read when numpy is imported; a library's waiting threads would count as processor time."""
+
 
 @dataclass(frozen=True)
 class Goal:
@@ -55,7 +62,7 @@ class Goal:
         """One row of the table."""
         asked = f">= {self.least:g}" if self.least > -math.inf else f"<= {self.most:g}"
         word = "met" if self.met else "MISSED"
-        return f"{self.name:<62}{self.found:>10.3f}{self.unit:<4}{asked:>9}  {word}"
+        return f"{self.name:<72}{self.found:>10.3f}{self.unit:<4}{asked:>9}  {word}"
 
 
 def reference_loop(rounds: int, seed: int) -> None:
@@ -95,9 +102,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--remember", type=int, help="rounds to play; prints peak memory in MB")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--product", action="store_true", help="prints products per CPU-second")
     arguments = parser.parse_args()
-    if arguments.remember:
-        print(_peak(arguments.remember))
+    if arguments.remember or arguments.product:
+        print(_peak(arguments.remember) if arguments.remember else _product())
         return
     warm_up()
     before = reference()
@@ -111,13 +119,13 @@ def main() -> None:
     for label, size, speed, _ in speeds:
         print(f"{label:<40}{size:>6}{speed:>14,.0f}{speed / base:>8.1f}")
     goals = [*_ratios(speeds, base), *(goal(base) for goal in judged)]
-    print(f"\n{'goal':<62}{'measured':>14}{'asked':>9}")
+    print(f"\n{'goal':<72}{'measured':>14}{'asked':>9}")
     for one in goals:
         print(one)
     sys.exit(not all(one.met for one in goals))
 
 
-Speed = tuple[str, int, float, float | None]
+Speed = tuple[str, int, float, float]
 Judged = Callable[[float], Goal]
 
 
@@ -127,8 +135,8 @@ def warm_up() -> None:
         for dim in (DIM, LARGE_DIM):
             plan = _plan("noiseless", dim=dim, policy=policy, horizon=300, batch_size=100)
             engine.run(plan, Pooled(dim, 10), 0, range(1))
-    rare = _plan("noiseless", policy="ucb", publication="rare", horizon=300, batch_size=100)
-    engine.run(rare, Pooled(DIM, 10), 0, range(1))
+    whole = _plan("noiseless", policy="ucb", horizon=300, batch_size=100)
+    engine.Run(whole, Pooled(DIM, 10).world(0, range(2)), 2, np.random.default_rng(0)).play(1)
 
 
 def _plan(protocol: str, **changes: Any) -> Plan:
@@ -138,18 +146,21 @@ def _plan(protocol: str, **changes: Any) -> Plan:
 
 
 def _speeds(rounds: int) -> Iterator[Speed]:
-    """The paper's algorithms, with the least ratio that is asked of each, then others without."""
+    """Every algorithm, with the least ratio that is asked of it.
+
+    The paper's have the constants of its script. Others are certified and have the policy that
+    plans have where none is named.
+    """
     arena = Arena(
         dim=DIM, horizon=rounds, batch_size=20, epsilon=1.0, delta=0.1,
         calibration="released", arms=ARMS,
     )  # fmt: skip
     for job in line_up(ALL_ENTRIES, arena):
         size = job.plan.schedule.first
-        yield job.label, size, _speed(job.plan, 1), _asked(job.plan.protocol, size)
-    for protocol in ("vector-sum", "local", "garcelon", "concurrent-tree"):
-        trials = 1 if protocol in ("vector-sum", "local") else 25
-        plan = _plan(protocol, horizon=max(1000, rounds // trials), policy="sampling")
-        yield f"{protocol}, certified, sampling", 20, _speed(plan, trials), None
+        yield job.label, size, _speed(job.plan), _asked(job.plan.protocol, size)
+    for protocol in CERTIFIED:
+        plan = _plan(protocol, horizon=rounds, policy="sampling")
+        yield f"{protocol}, certified, sampling", 20, _speed(plan), _asked(protocol, 20)
 
 
 def _asked(protocol: str, size: int) -> float:
@@ -158,16 +169,15 @@ def _asked(protocol: str, size: int) -> float:
     return 15.0
 
 
-def _speed(plan: Plan, trials: int) -> float:
+def _speed(plan: Plan) -> float:
     """Through the public ``simulate``, the better of two."""
-    problem, rounds = Pooled(DIM, ARMS), plan.schedule.rounds * trials
-    return max(rate(lambda: simulate(plan, problem, trials=trials), rounds) for _ in range(2))
+    problem, rounds = Pooled(DIM, ARMS), plan.schedule.rounds
+    return max(rate(lambda: simulate(plan, problem, trials=1), rounds) for _ in range(2))
 
 
 def _ratios(speeds: list[Speed], base: float) -> Iterator[Goal]:
     for label, size, speed, least in speeds:
-        if least is not None:
-            yield Goal(f"{label}, batches of {size}: ratio to the loop", speed / base, least)
+        yield Goal(f"{label}, batches of {size}: ratio to the loop", speed / base, least)
 
 
 def _figure() -> Iterator[Judged]:
@@ -210,8 +220,19 @@ def _memory() -> Iterator[Judged]:
 
 
 def _remembered(rounds: int) -> float:
-    command = [sys.executable, __file__, "--remember", str(rounds)]
-    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return _alone("--remember", str(rounds))
+
+
+def _alone(*arguments: str, **settings: str) -> float:
+    """What this program prints with these arguments, in a process of its own."""
+    ran = subprocess.run(
+        [sys.executable, __file__, *arguments],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **settings},
+    )
+    return float(ran.stdout)
 
 
 def _peak(rounds: int) -> float:
@@ -222,16 +243,25 @@ def _peak(rounds: int) -> float:
 
 
 def _matrix_product() -> Judged:
-    """Rounds of d = 100 against one product of as many operations, 2 d^2 for every arm."""
+    """Rounds of d = 100 against one product of as many operations, 2 d^2 for every arm.
+
+    The product has a process of one thread, the simulator is as users run it.
+    """
     rounds = 20_000
     plan = _plan("linucb", dim=LARGE_DIM, horizon=rounds, batch_size=1000, policy="ucb")
     problem: Problem = Pooled(LARGE_DIM, LARGE_ARMS, 64)
     found = max(rate(lambda: simulate(plan, problem, trials=1), rounds) for _ in range(2))
-    width = LARGE_ARMS * 2000
-    matrix, arms = np.ones((LARGE_DIM, LARGE_DIM)), np.ones((LARGE_DIM, width))
-    product = max(rate(lambda: matrix @ arms, 2000) for _ in range(5))
-    name = f"d = {LARGE_DIM}, {LARGE_ARMS} arms: speed over one matrix product's"
+    product = _alone("--product", **ONE_THREAD)
+    name = f"d = {LARGE_DIM}, {LARGE_ARMS} arms: speed over a matrix product's, one thread"
     return lambda _: Goal(name, found / product, least=0.5)
+
+
+def _product() -> float:
+    """Rounds per CPU-second of which a matrix product could compute the widths of all arms."""
+    rounds = 2000
+    matrix = np.ones((LARGE_DIM, LARGE_DIM))
+    arms = np.ones((LARGE_DIM, LARGE_ARMS * rounds))
+    return max(rate(lambda: matrix @ arms, rounds) for _ in range(5))
 
 
 def _scaling() -> Iterator[Judged]:

@@ -126,7 +126,7 @@ def test_randomisers_name_no_generator_and_no_float_normal(part: Callable[..., A
 def test_the_scan_sees_what_it_looks_for() -> None:
     seeded = "import numpy.random as nr\nfrom random import choice\nx = np.random.default_rng()"
     assert names(ast.parse(seeded)) >= {"random", "choice", "default_rng"}
-    assert "normal" in names(function(AmplifiedGaussianRelease.sample_sum))
+    assert "normal" in names(function(AmplifiedGaussianRelease.finish))
     assert "default_rng" in names(function(SeededCoins.__init__))
     assert amplified_gaussian.CHANNELS == ("vector", "matrix")
 

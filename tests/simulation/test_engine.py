@@ -332,7 +332,8 @@ def test_rare_models_are_published_trial_by_trial(
         return replaced(published, fresh, due)
 
     monkeypatch.setattr(engine, "replaced", watched)
-    curves = engine.run(rarely(policy), problem, 3, range(12))
+    world = problem.world(3, range(12))
+    curves = engine.Run(rarely(policy), world, 12, np.random.default_rng(3)).play(200)
     assert any(due.any() and not due.all() for due in seen)
     assert curves.publications.tolist() == np.sum(seen, axis=0)[:, 0].tolist()
     assert 0 < curves.publications.min() <= curves.publications.max() < 40

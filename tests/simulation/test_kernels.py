@@ -11,15 +11,20 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from croupier.baselines.garcelon import GarcelonRelease
 from croupier.plan import Plan
 from croupier.policies.sampling import posterior, root
 from croupier.policies.ucb import TIE, invert_above, pick
+from croupier.protocols.concurrent_tree import ConcurrentTree
 from croupier.protocols.noiseless import Noiseless, NoiselessRelease
+from croupier.protocols.planned_tree import NodeSums
 from croupier.protocols.vector_sum import VectorSum
 from croupier.simulation import engine, problems
 from croupier.simulation.kernels import algebra, compiled, learning, scoring
+from croupier.simulation.kernels.fitting import fits
+from croupier.simulation.kernels.lessons import Batches
 from croupier.simulation.kernels.sampler import sampler
-from croupier.simulation.kernels.trial import Batches, Trial, fits
+from croupier.simulation.kernels.trial import Trial
 from croupier.simulation.problems import (
     BLOCK,
     Contextual,
@@ -131,6 +136,15 @@ SETTINGS: list[tuple[str, dict[str, Any]]] = [
     ("central", {"batch_size": 1}),
     ("central", {"batch_size": 3, "calibration": "certified", "batches": "fixed"}),
     ("linucb", {"batch_size": 30, "dim": 22}),
+    ("linucb", {"batch_size": 1, "publication": "determinant"}),
+    ("noiseless", {"calibration": "certified", "policy": "sampling", "publication": "rare"}),
+    ("vector-sum", {"calibration": "certified", "epsilon": 9.0, "publication": "rare"}),
+    ("garcelon", {"calibration": "certified", "policy": "sampling", "epsilon": 5.0}),
+    ("garcelon", {"calibration": "certified", "policy": "randucb", "batch_size": None}),
+    ("garcelon", {"calibration": "certified", "epsilon": 2.0, "publication": "every"}),
+    ("concurrent-tree", {"calibration": "certified", "policy": "sampling", "batches": "fixed"}),
+    ("concurrent-tree", {"calibration": "certified", "horizon": 1190, "batches": "fixed"}),
+    ("concurrent-tree", {"calibration": "certified", "batches": "doubling", "horizon": 3000}),
 ]
 
 
@@ -268,11 +282,29 @@ def test_a_release_whose_shortcut_does_not_speak_for_it_is_not_played_by_kernels
     assert not fits(replace(used, mechanism=loud))
 
 
+def test_codes_of_several_bits_are_played_by_all_trials_at_once() -> None:
+    from dataclasses import replace
+
+    used = plan("garcelon", calibration="certified", batches="fixed")
+    made = used.mechanism.releases[0]
+    assert isinstance(made, GarcelonRelease)
+    assert made.bits == 1
+    assert fits(used)
+    longer = replace(used.mechanism, releases=(replace(made, bits=2),))
+    assert not fits(replace(used, mechanism=longer))
+
+
 @pytest.mark.parametrize("publication", ["rare", "determinant"])
-def test_models_that_are_published_rarely_are_played_by_all_trials_at_once(
-    publication: str,
-) -> None:
-    assert not fits(plan("noiseless", calibration="certified", publication=publication))
+@pytest.mark.parametrize("policy", ["ucb", "sampling", "randucb"])
+def test_models_are_published_when_the_rule_says(publication: str, policy: str) -> None:
+    used = plan(
+        "noiseless", calibration="certified", policy=policy, publication=publication,
+        batches="fixed",
+    )  # fmt: skip
+    curves = engine.run(used, Pooled(5, 9), 0, range(1))
+    oracle = engine.run(used, Pooled(5, 9), 0, range(1), oracle=True)
+    assert 1 < curves.publications[0] < used.schedule.batches
+    assert curves.publications.tolist() == oracle.publications.tolist()
 
 
 @pytest.mark.parametrize("schedule", [FixedBatches(7, 100), GrowingBatches(3, 400)], ids=str)
@@ -302,6 +334,45 @@ def test_noise_drawn_ahead_is_that_of_the_running_sum(protocol: str, calibration
             np.testing.assert_allclose(total, noise, rtol=1e-9, atol=1e-9)
             assert variance == pytest.approx(stated, rel=1e-12, abs=1e-12)
             index += 1
+
+
+def test_noise_drawn_ahead_is_that_of_the_nodes_of_a_prefix() -> None:
+    used = plan(
+        "concurrent-tree", calibration="certified", batches="fixed", batch_size=2, horizon=200,
+        levels=3,
+    )  # fmt: skip
+    mechanism, size, rng = used.mechanism, used.layout.size, np.random.default_rng(5)
+    assert isinstance(mechanism, ConcurrentTree)
+    nodes, first, second = (
+        NodeSums(mechanism.tree),
+        mechanism.running_sum(),
+        mechanism.running_sum(),
+    )
+    index = 0
+    for count in (1, 37, 4, 58):
+        fresh = rng.standard_normal((count, 3 * size))
+        ahead = second.ahead(fresh)
+        assert ahead is not None
+        for row, noise, variance in zip(fresh, *ahead, strict=True):
+            held = len(mechanism.release(index).nodes)
+            total, stated = first.add(index, nodes.add(index, row[: held * size]))
+            np.testing.assert_allclose(total, noise, rtol=1e-9, atol=1e-9)
+            assert variance == pytest.approx(stated, rel=1e-12)
+            index += 1
+    assert index == mechanism.tree.batches
+    assert mechanism.completed(range(100)).tolist() == [
+        len(mechanism.covers(index)) for index in range(100)
+    ]
+
+
+@pytest.mark.parametrize("protocol", ["concurrent-tree", "vector-sum"])
+@pytest.mark.parametrize("batches", ["fixed", "doubling"])
+def test_runs_of_batches_have_the_release_of_each(protocol: str, batches: str) -> None:
+    used = plan(protocol, calibration="certified", batches=batches, horizon=1190)
+    count = used.schedule.batches
+    for places in (range(count), range(2, count), range(1, 2)):
+        listed = [one for one, many in used.mechanism.runs(places) for _ in range(many)]
+        assert listed == [used.mechanism.release(index) for index in places]
 
 
 def test_a_batch_taken_in_parts_has_the_law_of_the_whole() -> None:

@@ -36,6 +36,7 @@ from croupier.privacy.budget import Budget
 from croupier.privacy.guarantee import Guarantee, PureCurve, WorstCurve
 from croupier.privacy.shuffled_local import ShuffledLocalCurve, most_local_epsilon
 from croupier.protocols.base import VIEWED_AT_ONCE, Floats, Mechanism, Release, Terms, needed
+from croupier.protocols.rounding import Rounding
 from croupier.theory import constants
 from croupier.theory.constants import Condition
 from croupier.theory.promises import Promise, shuffled
@@ -118,21 +119,36 @@ class GarcelonRelease(Release):
         return np.asarray(self.width * shifted + self.users * self.layout.low)
 
     def sample_sum(self, contributions: Floats, rng: np.random.Generator) -> Floats:
-        """Counts drawn at once: Bernoulli roundings, then two binomials a coordinate."""
+        """Counts drawn at once: one bit a user, then two binomials a coordinate."""
         return self.finish(self.partial(contributions, rng), rng)
 
     def partial(self, contributions: Floats, rng: np.random.Generator) -> Floats:
-        """The ones of some users' codes before any bit is replaced."""
+        """Ones as they are sent, of each code's bit that is rounded, and set bits before it.
+
+        Twice ``(..., size)``, one after the other. Of m bits with w = min(floor(m v), m - 1) set,
+        the next is set with the chance m v - w and sent as 1 as :meth:`chances` says.
+        """
         levels = self.bits * self.codes(contributions)
-        floor = np.floor(levels)
-        return np.asarray((floor + (rng.random(levels.shape) < levels - floor)).sum(axis=-2))
+        floor = np.minimum(np.floor(levels), self.bits - 1)
+        sent = rng.random(levels.shape) < self.replaced / 2 + self.kept * (levels - floor)
+        return np.concatenate([sent.sum(axis=-2), floor.sum(axis=-2)], axis=-1)
 
     def finish(self, added: Floats, rng: np.random.Generator) -> Floats:
-        """Bits replaced, all at once: two binomials a coordinate."""
-        ones = added.astype(np.int64)
-        zeros = self.users * self.bits - ones
+        """All other bits replaced at once: two binomials a coordinate."""
+        sent, ones = np.split(added.astype(np.int64), 2, axis=-1)
+        zeros = self.users * (self.bits - 1) - ones
         flipped = self.replaced / 2
-        return self.debias(rng.binomial(ones, 1 - flipped) + rng.binomial(zeros, flipped))
+        return self.debias(sent + rng.binomial(ones, 1 - flipped) + rng.binomial(zeros, flipped))
+
+    def noise_ahead(self, count: int, rng: np.random.Generator) -> Floats | None:
+        """None is left where a code is one bit; how many others are set depends on the data."""
+        return np.zeros((count, self.layout.size)) if self.bits == 1 else None
+
+    @property
+    def roundings(self) -> tuple[Rounding, ...]:
+        """One bit of a code, replaced at times."""
+        grid, most = self.bits / self.width, self.bits - 1
+        return (Rounding(grid, self.users, self.replaced / 2, self.kept, most),)
 
     def sample_view(
         self, pair: Floats, truth: int, trials: int, rng: np.random.Generator

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self
 
@@ -22,6 +23,7 @@ from croupier.errors import GuaranteeError
 from croupier.privacy.budget import Budget
 from croupier.privacy.guarantee import Guarantee
 from croupier.protocols.collecting import Collector
+from croupier.protocols.rounding import Rounding
 from croupier.shuffler import Messages, gather, shuffle
 from croupier.theory.released import Scale
 from croupier.theory.schedules import Schedule
@@ -85,9 +87,9 @@ class Release(ABC):
         raise NotImplementedError(f"{type(self).__name__} has parts but does not finish them")
 
     def noise_ahead(self, count: int, rng: np.random.Generator) -> Floats | None:
-        """Noise ``(count, size)`` of as many batch sums; None where it depends on the data.
+        """Noise ``(count, k * size)`` of as many batches; None where it depends on the data.
 
-        Where ``rounding`` is given, contributions are also rounded one by one.
+        It is that of ``finish``: what ``roundings`` do to contributions one by one comes on top.
         """
         return None
 
@@ -95,6 +97,14 @@ class Release(ABC):
     def rounding(self) -> float | None:
         """Steps per unit above ``low`` to which contributions are rounded at random, if any."""
         return None
+
+    @property
+    def roundings(self) -> tuple[Rounding, ...]:
+        """The same for each of k sums that users are in, or where more happens than rounding.
+
+        A user's roundings are drawn sum by sum, one number a coordinate.
+        """
+        return () if self.rounding is None else (Rounding(self.rounding, self.users),)
 
     def sample_view(
         self, pair: Floats, truth: int, trials: int, rng: np.random.Generator
@@ -204,8 +214,8 @@ class RunningSum(ABC):
     def ahead(self, fresh: Floats) -> tuple[Floats, Floats] | None:
         """Noise ``(batches, size)`` and variance ``(batches,)`` of the next prefixes.
 
-        ``fresh`` is the noise of their batch sums. None where a prefix is not the sum of its
-        batches and noise that can be drawn ahead.
+        ``fresh (batches, k * size)`` is the noise that each batch adds to the k sums it is in.
+        None where a prefix is not made of the sums of batches and noise that can be drawn ahead.
         """
         return None
 
@@ -227,10 +237,8 @@ class FreshNoise(RunningSum):
 
     def ahead(self, fresh: Floats) -> tuple[Floats, Floats] | None:
         """Everything so far and each further batch."""
-        places = range(self._batches, self._batches + len(fresh))
-        stated = [self._mechanism.release(index).noise_std ** 2 for index in self._listed(places)]
-        variances = np.full(len(fresh), stated[-1])
-        variances[: len(stated)] = stated
+        runs = self._mechanism.runs(range(self._batches, self._batches + len(fresh)))
+        variances = np.concatenate([np.full(count, one.noise_std**2) for one, count in runs])
         variances[0] += self._variance
         fresh = fresh.copy()
         fresh[0] += self._total
@@ -239,11 +247,6 @@ class FreshNoise(RunningSum):
         self._total, self._variance = noise[-1].copy(), float(variances[-1])
         self._batches += len(fresh)
         return noise, variances
-
-    def _listed(self, places: range) -> range:
-        """The batches up to the first one whose release serves all later ones."""
-        last = max(places.start, len(self._mechanism.releases) - 1)
-        return range(places.start, min(places.stop, last + 1))
 
 
 @dataclass(frozen=True)
@@ -299,6 +302,18 @@ class Mechanism(ABC):
     def covers(self, index: int) -> tuple[range, ...]:
         """The batches that each sum released with batch ``index`` adds up: that batch alone."""
         return (range(index, index + 1),)
+
+    def completed(self, places: range) -> NDArray[np.int64]:
+        """How many sums are released with each of these batches."""
+        return np.ones(len(places), dtype=np.int64)
+
+    def runs(self, places: range) -> Iterator[tuple[Release, int]]:
+        """The releases of these batches in order, and how many in a row each one serves."""
+        last = max(places.start, len(self.releases) - 1)
+        alone = range(places.start, min(places.stop, last))
+        yield from ((self.release(index), 1) for index in alone)
+        if last < places.stop:
+            yield self.release(last), places.stop - last
 
     def collector(self, rng: np.random.Generator) -> Collector:
         """Simulates what is released, batch after batch."""

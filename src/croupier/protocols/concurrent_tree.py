@@ -11,9 +11,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, Self
+from itertools import pairwise
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from croupier.arguments import whole
 from croupier.contribution import Layout
@@ -25,13 +27,14 @@ from croupier.privacy.nodes import Tree, usual_levels
 from croupier.protocols.base import (
     Floats,
     Protocol,
+    Release,
     RunningSum,
     ShuffleRelease,
     Terms,
     needed,
 )
 from croupier.protocols.collecting import Collector
-from croupier.protocols.planned_tree import NodeSums, PlannedTree, PrefixNodes
+from croupier.protocols.planned_tree import NodeSums, PlannedTree, PrefixNodes, completed
 from croupier.protocols.tree_release import ConcurrentTreeRelease, channel, node_view
 from croupier.protocols.vector_sum import CERTIFICATE, FAVOURABLE_DELTA, VectorSumRelease
 from croupier.theory.schedules import Schedule
@@ -86,7 +89,7 @@ class ConcurrentTree(Protocol):
             nodes = zip(self.tree.holding(index), release.nodes, strict=True)
             yield from ((level, *node) for level, node in enumerate(nodes))
 
-    @property
+    @cached_property
     def made(self) -> tuple[ConcurrentTreeRelease, ...]:
         """The releases as what they are."""
         return tuple(one for one in self.releases if isinstance(one, ConcurrentTreeRelease))
@@ -110,6 +113,22 @@ class ConcurrentTree(Protocol):
     def _listed(self, index: int) -> ConcurrentTreeRelease:
         return self.made[min(index, len(self.made) - 1)]
 
+    def runs(self, places: range) -> Iterator[tuple[Release, int]]:
+        """Levels without a complete node end a run."""
+        if len(self.releases) > 1:
+            yield from super().runs(places)
+            return
+        ends = {
+            self.tree.nodes(level) * self.tree.width(level) for level in range(self.tree.levels)
+        }
+        inside = sorted(end for end in ends if places.start < end < places.stop)
+        for start, stop in pairwise([places.start, *inside, places.stop]):
+            yield self.release(start), stop - start
+
+    def completed(self, places: range) -> NDArray[np.int64]:
+        """Nodes of as many levels."""
+        return completed(self.tree, places)
+
     def covers(self, index: int) -> tuple[range, ...]:
         """The nodes that batch ``index`` completes."""
         return self.tree.closing(index)
@@ -127,8 +146,15 @@ class ConcurrentTree(Protocol):
         """Adds up the maximal complete nodes."""
         return PrefixNodes(self.tree, self._variance)
 
-    def _variance(self, level: int, node: range) -> float:
-        return self._listed(node.start).nodes[level].noise_std ** 2
+    def _variance(self, level: Any, start: Any) -> Any:
+        """Of the noise on the node of a level that starts with a batch, or on many."""
+        return self._variances[np.minimum(start, len(self.made) - 1), level]
+
+    @cached_property
+    def _variances(self) -> Floats:
+        """The same ``(releases, levels)``; where a release has no node, nobody asks."""
+        rows = [[node.noise_std**2 for node in release.nodes] for release in self.made]
+        return np.array([row + [math.nan] * (len(rows[0]) - len(row)) for row in rows])
 
     def largest_noise_variance(self, batches: int) -> float:
         """The largest noise variance of a prefix of at most ``batches`` batches."""
@@ -140,7 +166,7 @@ class ConcurrentTree(Protocol):
     def _last(self, count: int) -> tuple[int, float]:
         """Where the last of a prefix's maximal nodes starts, and its noise variance."""
         closed = self.covers(count - 1)
-        return closed[-1].start, self._variance(len(closed) - 1, closed[-1])
+        return closed[-1].start, float(self._variance(len(closed) - 1, closed[-1].start))
 
     def noise_floor(self, budget: Budget | None, terms: Terms) -> float | None:
         """What Gaussian noise, the same on every node, would need for the worst placement."""

@@ -7,8 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from croupier.contribution import Layout
 from croupier.privacy.node_bits import NodeBatch
@@ -16,6 +18,8 @@ from croupier.privacy.nodes import Tree
 from croupier.protocols.base import RunningSum
 from croupier.protocols.collecting import Floats
 from croupier.theory.schedules import Schedule
+
+Places = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -91,19 +95,77 @@ class NodeSums:
 
 
 class PrefixNodes(RunningSum):
-    """The prefix as the sum of its maximal complete nodes; ``variance(level, node)`` of each."""
+    """The prefix as the sum of its maximal complete nodes.
 
-    def __init__(self, tree: Tree, variance: Callable[[int, range], float]) -> None:
+    ``variance(level, start)`` is that of the node of a level that starts with a batch, or of many.
+    """
+
+    def __init__(self, tree: Tree, variance: Callable[[Any, Any], Any]) -> None:
         self._tree = tree
         self._variance = variance
-        self._nodes: list[tuple[range, Floats, float]] = []
+        self._before: dict[int, tuple[Floats | float, float]] = {0: (0.0, 0.0)}
+        """The prefixes before the nodes that are open, by their first batch."""
+        self._batches = 0
+        self._open: Floats | float = 0.0
+        """Noise drawn ahead, of the batches of open nodes."""
 
     def add(self, index: int, sums: Floats) -> tuple[Floats, float]:
-        """The largest node that batch ``index`` completes replaces the smaller ones inside it."""
+        """The largest node that batch ``index`` completes is added to the prefix before it."""
         closed = self._tree.closing(index)
         node, level = closed[-1], len(closed) - 1
-        kept = [known for known in self._nodes if known[0].stop <= node.start]
-        largest = np.split(sums, len(closed), axis=-1)[-1]
-        self._nodes = [*kept, (node, largest, self._variance(level, node))]
-        total = sum(sums for _, sums, _ in self._nodes)
-        return np.asarray(total), sum(variance for _, _, variance in self._nodes)
+        before, variance = self._before[node.start]
+        total = before + np.split(sums, len(closed), axis=-1)[-1]
+        variance += float(self._variance(level, node.start))
+        known = {**self._before, node.stop: (total, variance)}
+        self._before = {start: known[start] for start in self._starts(node.stop)}
+        return total, variance
+
+    def _starts(self, stop: int) -> set[int]:
+        """Where the nodes start that batch ``stop`` is in."""
+        return {stop - stop % self._tree.width(level) for level in range(self._tree.levels)}
+
+    def ahead(self, fresh: Floats) -> tuple[Floats, Floats] | None:
+        """The noise of the largest nodes that batches complete, then of prefixes."""
+        first, levels = self._batches, self._tree.levels
+        self._batches += len(fresh)
+        closing = completed(self._tree, range(first, self._batches)) - 1
+        widths = np.array([self._tree.width(level) for level in range(levels)])
+        starts = np.arange(first, self._batches) + 1 - widths[closing]
+        nodes = self._nodes(fresh.reshape(len(fresh), levels, -1), starts - first, closing)
+        return self._prefixes(first, starts, nodes, np.array(self._variance(closing, starts)))
+
+    def _nodes(self, parts: Floats, starts: Places, closing: Places) -> Floats:
+        """Noise ``(batches, size)`` of nodes that start as many batches after the first part."""
+        until = np.zeros((len(parts) + 1, *parts.shape[1:]))
+        np.add.accumulate(parts, axis=0, out=until[1:])
+        # What was drawn before belongs to the nodes that have started before, and to no others.
+        until[0] -= self._open
+        levels, stop = np.arange(parts.shape[1]), self._batches
+        begun = [len(parts) - stop % self._tree.width(level) for level in levels.tolist()]
+        self._open = until[-1] - until[np.maximum(begun, 0), levels]
+        ends = until[np.arange(len(parts)) + 1, closing]
+        return np.asarray(ends - until[np.maximum(starts, 0), closing])
+
+    def _prefixes(
+        self, first: int, starts: Places, noise: Floats, variances: Floats
+    ) -> tuple[Floats, Floats]:
+        """Each node and the prefix before it, whose nodes have been added up by then."""
+        known = self._before
+        for row, start in enumerate(starts.tolist()):
+            before = start - first - 1
+            total, variance = known[start] if before < 0 else (noise[before], variances[before])
+            noise[row] += total
+            variances[row] += variance
+        kept = self._starts(self._batches)
+        ends = {start: start - first - 1 for start in kept if start > first}
+        later = {start: (noise[row].copy(), float(variances[row])) for start, row in ends.items()}
+        self._before = {start: known[start] for start in kept - later.keys()} | later
+        return noise, variances
+
+
+def completed(tree: Tree, places: range) -> Places:
+    """How many nodes each of these batches completes, one of every level up to some."""
+    stops = np.arange(places.start, places.stop) + 1
+    return np.asarray(
+        sum((stops % tree.width(level) == 0).astype(int) for level in range(tree.levels))
+    )

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from croupier.coins import Coins
 from croupier.protocols.base import AdditiveRelease, Counted, Floats
+from croupier.protocols.rounding import Rounding
 from croupier.protocols.vector_sum import VectorSumRelease
 from croupier.shuffler import Messages
 
@@ -116,15 +117,42 @@ class ConcurrentTreeRelease(AdditiveRelease):
 
     def partial(self, contributions: Floats, rng: np.random.Generator) -> Floats:
         """Steps of some users at each level, rounded apart."""
-        drawn = [node.partial(contributions, rng) for node in self.nodes]
+        *batch, size = contributions.shape
+        # One user's levels next to each other, so that simulations can draw users ahead.
+        luck = np.moveaxis(rng.random((*batch, len(self.nodes), size)), -2, 0)
+        drawn = [
+            _steps(node, contributions, own) for node, own in zip(self.nodes, luck, strict=True)
+        ]
         return np.concatenate(drawn, axis=-1)
 
     def finish(self, added: Floats, rng: np.random.Generator) -> Floats:
         """Each level's steps with the coins that the batch adds to its node."""
-        parts = (replace(node, users=self.users) for node in self.nodes)
         levels = np.split(added, len(self.nodes), axis=-1)
-        drawn = [part.finish(steps, rng) for part, steps in zip(parts, levels, strict=True)]
+        drawn = [part.finish(steps, rng) for part, steps in zip(self._parts, levels, strict=True)]
         return np.concatenate(drawn, axis=-1)
+
+    @cached_property
+    def _parts(self) -> tuple[VectorSumRelease, ...]:
+        """The batch's share in the node of each level."""
+        return tuple(replace(node, users=self.users) for node in self.nodes)
+
+    def noise_ahead(self, count: int, rng: np.random.Generator) -> Floats:
+        """The coins of as many batches on every level, less their mean."""
+        size = self.layout.size
+        coins = np.repeat([part.coins for part in self._parts], size)
+        ones = rng.binomial(coins, 0.5, (count, coins.size))
+        return np.asarray((ones - coins / 2) / np.repeat(self.grids, size))
+
+    @property
+    def roundings(self) -> tuple[Rounding, ...]:
+        """To the grid of each level's node."""
+        return tuple(Rounding(node.grid, node.users) for node in self.nodes)
+
+
+def _steps(node: VectorSumRelease, contributions: Floats, luck: Floats) -> Floats:
+    """Steps of all users, rounded up where luck is below what is left."""
+    floor, left = node.steps(contributions)
+    return np.asarray((floor + (luck < left)).sum(axis=-2), dtype=np.float64)
 
 
 def channel(level: int, label: str) -> str:

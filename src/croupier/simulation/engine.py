@@ -14,8 +14,9 @@ from croupier.contribution import checked_constant
 from croupier.model import Model, ReleasedSums
 from croupier.plan import Plan
 from croupier.protocols.base import RunningSum
-from croupier.simulation.kernels import trial as kernels
+from croupier.simulation.kernels.fitting import fits
 from croupier.simulation.kernels.sampler import sampler
+from croupier.simulation.kernels.trial import Trial
 from croupier.simulation.problems import BLOCK, Problem, Users, World
 from croupier.theory.schedules import Span
 
@@ -58,7 +59,7 @@ def run(
     fitted = fitting_plan(plan, problem)
     if oracle:
         return joined([_alone(fitted, problem, seed, trial, points) for trial in trials])
-    if kernels.fits(fitted):
+    if fits(fitted):
         return joined([_compiled(fitted, problem, seed, trial, points) for trial in trials])
     world = problem.world(seed, trials)
     return Run(fitted, world, len(trials), _noise(seed, trials)).play(points)
@@ -71,7 +72,7 @@ def _alone(plan: Plan, problem: Problem, seed: int, trial: int, points: int) -> 
 
 def _compiled(plan: Plan, problem: Problem, seed: int, trial: int, points: int) -> Curves:
     one = range(trial, trial + 1)
-    played = kernels.Trial(plan, problem.world(seed, one), _noise(seed, one))
+    played = Trial(plan, problem.world(seed, one), _noise(seed, one))
     rounds = checkpoints(plan.schedule.rounds, points)
     regret = played.play(rounds)[None]
     return Curves(rounds, regret, played.repairs, np.array([played.publications]))

@@ -1,263 +1,50 @@
-"""Bandit problems: who comes, with which features, and what they like.
-
-Users are a pure function of (seed, trial, round): whatever an algorithm does and however its
-batches fall, it meets the same people. They are drawn in blocks of rounds.
-"""
+"""The problems that come with croupier, by name; ``worlds`` says what a problem is."""
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from croupier.arguments import whole
-from croupier.contribution import NORM_SLACK
 from croupier.errors import UnknownNameError
 from croupier.plan import Plan
+from croupier.simulation.worlds import (
+    BLOCK,
+    DrawnWorld,
+    Floats,
+    PooledWorld,
+    Problem,
+    Synthetic,
+    Users,
+    World,
+    arms_innermost,
+    checked,
+)
 
-Floats = NDArray[np.float64]
-
-BLOCK = 256
-"""Rounds that are drawn at once."""
-
-BLOCKS_AT_ONCE = 16
-"""Blocks of a longer draw."""
-
-_INSTANCE, _FEATURES, _REWARDS = 0, 1, 2
-
-
-@dataclass(frozen=True, eq=False)
-class Users:
-    """Consecutive rounds of many trials.
-
-    ``features (trials, rounds, arms, dim)`` and ``means (trials, rounds, arms)``; the rounds axis
-    has length 1 where all users share one arm set. ``uniforms (trials, rounds)`` decide rewards.
-    ``available (trials, rounds or 1, arms)`` marks the arms that may be played, None for all.
-    """
-
-    features: Floats
-    means: Floats
-    uniforms: Floats
-    available: NDArray[np.bool_] | None = None
-
-    @property
-    def best(self) -> Floats:
-        """The best mean reward ``(trials, rounds or 1)`` that a user could have."""
-        if self.available is None:
-            return np.asarray(self.means.max(axis=-1))
-        return np.asarray(np.where(self.available, self.means, -np.inf).max(axis=-1))
-
-    def rounds(self, inside: slice) -> Users:
-        """Some of the rounds; an axis of length 1 stands for all of them."""
-
-        def cut(rows: Any) -> Any:
-            return rows[:, inside] if rows.shape[1] == self.uniforms.shape[1] else rows
-
-        offered = None if self.available is None else cut(self.available)
-        return Users(cut(self.features), cut(self.means), self.uniforms[:, inside], offered)
-
-
-@dataclass(frozen=True)
-class Problem(ABC):
-    """A family of bandit instances with ``arms`` arms of dimension ``dim``."""
-
-    dim: int
-    arms: int
-    name: ClassVar[str]
-    feature_norm: ClassVar[float] = 1.0
-    common_arms: ClassVar[bool] = False
-    usual_arms: ClassVar[int] = 100
-
-    def __post_init__(self) -> None:
-        """At least one arm and a direction to tell arms apart."""
-        whole("dim", self.dim, 2)
-        whole("arms", self.arms, 1)
-
-    @classmethod
-    def for_plan(cls, plan: Plan, arms: int) -> Problem:
-        """The problem that fits a plan."""
-        return cls(plan.layout.dim, arms)
-
-    @abstractmethod
-    def world(self, seed: int, trials: range) -> World:
-        """The users of some trials of one seed."""
-
-
-class World(ABC):
-    """Instances of a problem for some trials of one seed."""
-
-    def __init__(self, problem: Problem, seed: int, trials: range) -> None:
-        self._norm = problem.feature_norm
-        self._seed = seed
-        self._trials = trials
-        self._cached: tuple[int, Users] | None = None
-
-    @abstractmethod
-    def draw(self, index: int) -> Users:
-        """Rounds ``index * BLOCK`` to ``(index + 1) * BLOCK``, a pure function of the index."""
-
-    def block(self, index: int) -> Users:
-        """A drawn block, checked; the last one is kept."""
-        if self._cached is None or self._cached[0] != index:
-            self._cached = index, checked(self.draw(index), self._norm)
-        return self._cached[1]
-
-    def users(self, start: int, stop: int) -> Users:
-        """Rounds ``start`` to ``stop``, which must lie in one block."""
-        first = start % BLOCK
-        return self.block(start // BLOCK).rounds(slice(first, first + stop - start))
-
-    def pool(self) -> tuple[Floats, Floats] | None:
-        """Arm sets ``(trials, sets, arms, dim)`` that come in turn, and their means.
-
-        None where they are not all known from the start; it only saves time.
-        """
-        return None
-
-    def luck(self, start: int, stop: int) -> Floats:
-        """``uniforms`` of rounds ``start`` to ``stop``."""
-        blocks = range(start // BLOCK, (stop - 1) // BLOCK + 1)
-        drawn = np.concatenate([self.uniforms(block) for block in blocks], axis=1)
-        return drawn[:, start - blocks[0] * BLOCK : stop - blocks[0] * BLOCK]
-
-    def generator(self, trial: int, stream: int, block: int) -> np.random.Generator:
-        """The random stream of one block of one trial."""
-        key = np.random.SeedSequence(self._seed, spawn_key=(trial, stream, block))
-        return np.random.default_rng(key)
-
-    def uniforms(self, block: int) -> Floats:
-        """What decides rewards ``(trials, BLOCK)``."""
-        draws = [self.generator(trial, _REWARDS, block).random(BLOCK) for trial in self._trials]
-        return np.array(draws)
-
-
-@dataclass(frozen=True)
-class Synthetic(Problem):
-    """A problem whose instances are drawn: a parameter theta*, and arm sets."""
-
-    @abstractmethod
-    def parameter(self, rng: np.random.Generator) -> Floats:
-        """theta* ``(dim,)`` of one instance."""
-
-    @abstractmethod
-    def features(self, rng: np.random.Generator, count: int) -> Floats:
-        """``count`` arm sets ``(count, arms, dim)``."""
-
-    def visitor(self, round_index: int) -> int:
-        """Which user comes in a round; everybody is new unless a problem says otherwise."""
-        return round_index
-
-    @property
-    def prebuilt(self) -> int:
-        """Arm sets that are drawn at the start and come in turn; 0 where each is drawn in time."""
-        return 1 if self.common_arms else 0
-
-    def world(self, seed: int, trials: range) -> World:
-        """Mean rewards are linear in the features."""
-        return DrawnWorld(self, seed, trials)
-
-
-class DrawnWorld(World):
-    """Instances of a synthetic problem."""
-
-    def __init__(self, problem: Synthetic, seed: int, trials: range) -> None:
-        super().__init__(problem, seed, trials)
-        self._problem = problem
-        draws = [problem.parameter(self.generator(trial, _INSTANCE, 0)) for trial in trials]
-        self._theta = np.array(draws)
-        self._shared = self._arm_sets(0, problem.prebuilt) if problem.prebuilt else None
-        if self._shared is not None:
-            checked(Users(*self._shared, np.empty(0)), problem.feature_norm)
-
-    def pool(self) -> tuple[Floats, Floats] | None:
-        """The prebuilt arm sets."""
-        return self._shared
-
-    def block(self, index: int) -> Users:
-        """A drawn block; what is prebuilt was checked when it was."""
-        if self._shared is None:
-            return super().block(index)
-        if self._cached is None or self._cached[0] != index:
-            self._cached = index, self.draw(index)
-        return self._cached[1]
-
-    def _arm_sets(self, block: int, count: int) -> tuple[Floats, Floats]:
-        sets = [
-            self._problem.features(self.generator(t, _FEATURES, block), count) for t in self._trials
-        ]
-        features = arms_innermost(np.array(sets))
-        return features, np.einsum("trkd,td->trk", features, self._theta)
-
-    def _visitors(self, block: int) -> tuple[Floats, Floats]:
-        """Arm sets of the users who come in a block of rounds."""
-        if self._shared is not None:
-            return self._in_turn(*self._shared, block * BLOCK)
-        people = np.array([self._problem.visitor(block * BLOCK + i) for i in range(BLOCK)])
-        shape = (len(self._trials), BLOCK, self._problem.dim, self._problem.arms)
-        features = np.empty(shape).swapaxes(-1, -2)
-        means = np.empty(features.shape[:-1])
-        for home in np.unique(people // BLOCK):
-            here = people // BLOCK == home
-            known, liked = self._arm_sets(int(home), BLOCK)
-            features[:, here] = known[:, people[here] % BLOCK]
-            means[:, here] = liked[:, people[here] % BLOCK]
-        return features, means
-
-    @staticmethod
-    def _in_turn(features: Floats, means: Floats, start: int) -> tuple[Floats, Floats]:
-        """Prebuilt arm sets of a block of rounds, copied only if a block does not fit the pool."""
-        sets = features.shape[1]
-        if sets == 1:
-            return features, means
-        if sets % BLOCK == 0:
-            rows: Any = slice(start % sets, start % sets + BLOCK)
-        else:
-            rows = (start + np.arange(BLOCK)) % sets
-        return features[:, rows], means[:, rows]
-
-    def draw(self, index: int) -> Users:
-        """Users drawn from the problem's law."""
-        features, means = self._visitors(index)
-        return Users(features, means, self.uniforms(index))
-
-
-class PooledWorld(DrawnWorld):
-    """Instances with a pool: what decides rewards is drawn for many blocks at once."""
-
-    _drawn: tuple[int, Floats] | None = None
-
-    def uniforms(self, block: int) -> Floats:
-        """What decides rewards ``(trials, BLOCK)``, cut from a longer draw."""
-        place, inside = divmod(block, BLOCKS_AT_ONCE)
-        if self._drawn is None or self._drawn[0] != place:
-            rows = [self._row(trial, place) for trial in self._trials]
-            self._drawn = place, np.array(rows)
-        return self._drawn[1][:, inside * BLOCK : (inside + 1) * BLOCK]
-
-    def _row(self, trial: int, place: int) -> Floats:
-        return self.generator(trial, _REWARDS, place).random(BLOCKS_AT_ONCE * BLOCK)
-
-
-def arms_innermost(features: Floats) -> Floats:
-    """The same features, stored so that the arms of a coordinate lie next to each other."""
-    return np.ascontiguousarray(features.swapaxes(-1, -2)).swapaxes(-1, -2)
-
-
-def checked(users: Users, norm: float) -> Users:
-    """Users whose features keep the declared norm and whose mean rewards are probabilities."""
-    largest = math.sqrt(np.einsum("...d,...d->...", users.features, users.features).max())
-    if not largest <= norm * (1 + NORM_SLACK):
-        raise ValueError(f"features must have norm at most {norm}, got {largest}")
-    low, high = users.means.min(), users.means.max()
-    if not (low >= -NORM_SLACK and high <= 1 + NORM_SLACK):
-        raise ValueError(f"mean rewards must be in [0, 1], got {low} to {high}")
-    if users.available is not None and not users.available.any(axis=-1).all():
-        raise ValueError("available must leave an arm, got a round without any")
-    return users
+__all__ = [
+    "BLOCK",
+    "DATA",
+    "PROBLEMS",
+    "Contextual",
+    "DrawnWorld",
+    "Pooled",
+    "PooledWorld",
+    "Problem",
+    "Released",
+    "Returning",
+    "Sphere",
+    "Synthetic",
+    "Users",
+    "World",
+    "arms_innermost",
+    "checked",
+    "find",
+    "lifted",
+    "unit_vectors",
+]
 
 
 def unit_vectors(rng: np.random.Generator, *shape: int) -> Floats:

@@ -43,6 +43,28 @@ def positive(matrix: Floats, shift: float, room: Floats) -> bool:
 
 
 @inlined
+def eliminate(room: Floats, k: int) -> None:
+    """Take the pivot ``k`` off the rows below, above the diagonal."""
+    scale = 1.0 / room[k, k]
+    for i in range(k + 1, room.shape[0]):
+        factor = room[k, i] * scale
+        for j in range(i, room.shape[0]):
+            room[i, j] -= factor * room[k, j]
+
+
+@inlined
+def log_determinant(room: Floats) -> float:
+    """Of what is above the diagonal, and infinite where that is not positive; it is used up."""
+    found = 0.0
+    for k in range(room.shape[0]):
+        if not room[k, k] > 0.0:
+            return math.inf
+        found += math.log(room[k, k])
+        eliminate(room, k)
+    return found
+
+
+@inlined
 def sweep(inverse: Floats, k: int, row: Floats) -> None:
     """Sweep out the pivot ``k`` of what is above the diagonal."""
     dim, scale = inverse.shape[0], 1.0 / inverse[k, k]

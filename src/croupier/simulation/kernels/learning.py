@@ -17,7 +17,16 @@ from croupier.simulation.kernels.algebra import (
     spectrum,
 )
 from croupier.simulation.kernels.compiled import compiled, inlined
-from croupier.simulation.kernels.tables import REPAIRS, STALE, WEIGHT, Whole
+from croupier.simulation.kernels.tables import (
+    FLIPPED,
+    GRID,
+    KEPT,
+    REPAIRS,
+    STALE,
+    USERS,
+    WEIGHT,
+    Whole,
+)
 
 Floats = NDArray[np.float64]
 
@@ -51,11 +60,24 @@ def decode_matrix(total: Floats, noise: Floats, lesson: int, shrink: Floats, gra
 
 
 @compiled
-def add_steps(steps: Floats, grid: float, users: int, low: Floats, total: Floats) -> None:
-    """What a batch released in steps of its grid."""
-    for place in range(total.size):
-        total[place] += steps[place] / grid + users * low[place]
-        steps[place] = 0.0
+def close_sums(
+    closing: int, codes: Floats, low: Floats, steps: Floats, closed: Floats, total: Floats
+) -> None:
+    """The last of the ``closing`` sums replaces what was closed below it."""
+    levels, size = closed.shape
+    last = closing - 1
+    for level in range(last):
+        closed[level] = 0.0
+        steps[level] = 0.0
+    per_step = 1.0 / (codes[last, GRID] * codes[last, KEPT])
+    for place in range(size):
+        flips = codes[last, USERS] * codes[last, FLIPPED]
+        shift = codes[last, USERS] * low[place]
+        closed[last, place] += (steps[last, place] - flips) * per_step + shift
+        steps[last, place] = 0.0
+        total[place] = 0.0
+        for level in range(levels):
+            total[place] += closed[level, place]
 
 
 @inlined

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from croupier.model import Model
 from croupier.policies.base import Policy, uniform_arms
 from croupier.policies.sampling import root
-from croupier.simulation.kernels.tables import OPTIMIST, SAMPLER, Floats, Mask
-from croupier.simulation.kernels.trial import KINDS
+from croupier.simulation.kernels.fitting import KINDS
+from croupier.simulation.kernels.tables import OPTIMIST, SAMPLER, Floats, Mask, ready
 
 Sample = Callable[..., NDArray[np.intp]]
 
@@ -61,16 +61,12 @@ def _chosen(
     scale: Any = np.broadcast_to(np.reshape(model.scale, (-1,)), (trials,))
     choose_all(
         kind,
-        _ready(np.swapaxes(features, -1, -2)),
-        _ready(model.theta[:, 0]),
-        _ready(matrix),
-        _ready(scale),
-        _ready(draws),
+        ready(np.swapaxes(features, -1, -2)),
+        ready(model.theta[:, 0]),
+        ready(matrix),
+        ready(scale),
+        ready(draws),
         np.require(offered, np.bool_, ["C", "W"]),
         chosen,
     )
     return chosen
-
-
-def _ready(rows: Any) -> Floats:
-    return np.require(rows, np.float64, ["C", "W"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +14,20 @@ Mask = NDArray[np.bool_]
 OPTIMIST, SAMPLER, WIDENER = 0, 1, 2
 """The policies ``ucb``, ``sampling`` and ``randucb``."""
 
-SCALE, REGRET, WEIGHT = 0, 1, 2
-"""Places in ``Memory.numbers``: the model's scale, regret so far, the regulariser of ``matrix``."""
+EVERY, RARE, DETERMINANT = 0, 1, 2
+"""The publication rules."""
 
-LESSON, POINT, REPAIRS, STALE, KNOWN = 0, 1, 2, 3, 4
+SCALE, REGRET, WEIGHT, GROWTH, VOLUME = 0, 1, 2, 3, 4
+"""Places in ``Memory.numbers``: the model's scale, regret so far, the regulariser of ``matrix``,
+how much more must be known before a model is replaced, the log-determinant of the published."""
+
+LESSON, POINT, REPAIRS, STALE, KNOWN, RULE, PUBLISHED = 0, 1, 2, 3, 4, 5, 6
 """Places in ``Memory.counts``: the open batch, the next checkpoint, eigenvalues raised, rank-one
-updates since the inverse was computed afresh, the arm that everybody plays or -1."""
+updates since the inverse was computed afresh, the arm that everybody plays or -1, the publication
+rule, models that followed the first one."""
+
+GRID, USERS, FLIPPED, KEPT, MOST = 0, 1, 2, 3, 4
+"""Places in the last axis of ``Lessons.codes``, the fields of a ``Rounding``."""
 
 
 class Crowd(NamedTuple):
@@ -29,7 +37,7 @@ class Crowd(NamedTuple):
     available, ``uniforms (rounds,)``; ``available (sets, arms)`` has no rows where all arms are.
     ``common`` says that there is one set for all rounds of the trial. ``given`` are the arms of
     the first rounds, where a policy plays at random; the rows of ``draws`` belong to the rounds
-    after them, those of ``roundings`` to all.
+    after them, those of ``roundings (rows, size)`` to all, one for each sum that a user is in.
     """
 
     common: bool
@@ -48,14 +56,18 @@ class Lessons(NamedTuple):
     """The next batches: the round that ends each, its users, and what its model is made with.
 
     ``noise (batches, size)`` is that of the whole prefix, without rows where there is none;
-    ``hidden`` is its variance as the posterior counts it; ``grids`` are steps per unit.
+    ``hidden`` is its variance as the posterior counts it. ``codes (batches, levels, 5)`` say how
+    contributions are rounded for each of the ``sums`` that a batch is in, ``closing`` of which
+    it completes. The last of these replaces those of lower levels in the prefix.
     """
 
     stops: Whole
     sizes: Whole
     noise: Floats
     hidden: Floats
-    grids: Floats
+    codes: Floats
+    sums: Whole
+    closing: Whole
     regularizers: Floats
     scales: Floats
 
@@ -77,18 +89,26 @@ class Coding(NamedTuple):
 class Memory(NamedTuple):
     """The state of a trial, and room to work in.
 
-    ``total (size,)`` adds up contributions, ``steps (size,)`` those of an open batch in steps of
-    its grid. ``matrix`` is the model's, or its root for ``sampling``; ``half`` its half.
+    ``total (size,)`` adds up contributions. Where they are rounded, ``steps (levels, size)`` are
+    those of open sums in steps of their grids, ``closed (levels, size)`` the closed sums that the
+    total is made of, and ``code (size,)`` the contribution of a user above its range's end.
+    ``matrix`` is the model's, or its root for ``sampling``; ``half`` its half. What devices have
+    of the model is in the arrays that are ``shown``, the same ones where every model is published.
     """
 
     total: Floats
+    code: Floats
     steps: Floats
+    closed: Floats
     played: Floats
     vector: Floats
     gram: Floats
     theta: Floats
     matrix: Floats
     half: Floats
+    shown_theta: Floats
+    shown_matrix: Floats
+    shown_half: Floats
     values: Floats
     axes: Floats
     weights: Floats
@@ -106,11 +126,22 @@ class Track(NamedTuple):
     curve: Floats
 
 
-def memory(dim: int, arms: int, size: int) -> Memory:
-    """An empty one."""
-    vectors = {name: np.zeros(dim) for name in ("played", "vector", "theta", "weights", "strayed")}
-    squares = {name: np.zeros((dim, dim)) for name in ("gram", "matrix", "half", "values", "axes")}
-    sums = {name: np.zeros(size) for name in ("total", "steps")}
+def memory(dim: int, arms: int, size: int, levels: int, *, every: bool) -> Memory:
+    """An empty one; ``every`` model of it is published."""
+    vectors = {name: np.zeros(dim) for name in ("played", "vector", "weights", "strayed")}
+    squares = {name: np.zeros((dim, dim)) for name in ("gram", "values", "axes")}
+    model = {"theta": np.zeros(dim), "matrix": np.zeros((dim, dim)), "half": np.zeros((dim, dim))}
+    shown = {f"shown_{name}": rows if every else rows.copy() for name, rows in model.items()}
+    sums = {name: np.zeros(size) for name in ("total", "code")}
+    nodes = {name: np.zeros((levels, size)) for name in ("steps", "closed")}
     rows = {name: np.zeros(arms) for name in ("scores", "spare")}
-    counts = np.array([0, 0, 0, 0, -1], dtype=np.int64)
-    return Memory(**vectors, **squares, **sums, **rows, numbers=np.zeros(3), counts=counts)
+    numbers, counts = np.zeros(5), np.array([0, 0, 0, 0, -1, EVERY, 0], dtype=np.int64)
+    return Memory(
+        **vectors, **squares, **model, **shown, **sums, **nodes, **rows, numbers=numbers,
+        counts=counts,
+    )  # fmt: skip
+
+
+def ready(rows: Any) -> Floats:
+    """The same as floats next to each other, which kernels were compiled for."""
+    return np.require(rows, np.float64, ["C", "W"])

@@ -1,0 +1,114 @@
+"""The batches of a trial: when they end, and what their models are made with, drawn ahead."""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+from typing import Any
+
+import numpy as np
+
+from croupier.plan import Plan
+from croupier.policies.sampling import Sampling
+from croupier.policies.ucb import Ucb
+from croupier.protocols.base import FreshNoise, Release
+from croupier.simulation.kernels.tables import MOST, Floats, Lessons, Whole, ready
+from croupier.simulation.problems import BLOCK
+from croupier.theory.schedules import Schedule
+
+AT_ONCE = 16 * BLOCK
+"""Rounds that are played in one call where arm sets are prebuilt, and batches drawn ahead."""
+
+NUMBERS_AHEAD = 2**18
+"""Numbers of noise that are drawn ahead."""
+
+
+class Batches:
+    """The complete batches of a schedule, a few at a time."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.count = schedule.batches
+        self._sizes = np.array(schedule.sizes(), dtype=np.int64)
+        self._stops = np.cumsum(self._sizes)
+
+    def sizes(self, first: int, count: int) -> Whole:
+        """Users of batches ``first`` to ``first + count``."""
+        return self._sizes[np.minimum(np.arange(first, first + count), self._sizes.size - 1)]
+
+    def stops(self, first: int, count: int) -> Whole:
+        """Rounds after which these batches end."""
+        places = np.arange(first, first + count)
+        last = self._sizes.size - 1
+        beyond = np.maximum(places - last, 0) * self._sizes[last]
+        return np.asarray(self._stops[np.minimum(places, last)] + beyond)
+
+
+class LessonsAhead:
+    """The batches of a plan with their noise, some after the other."""
+
+    def __init__(self, plan: Plan, noise: np.random.Generator, server: np.random.Generator) -> None:
+        self._plan = plan
+        self._noise = noise
+        self._running = plan.mechanism.running_sum(server)
+        self.batches = Batches(plan.schedule)
+        self.levels = max(1, *(len(one.roundings) for one in plan.mechanism.releases))
+        stated = max(release.noise_std for release in plan.mechanism.releases)
+        self._silent = type(self._running) is FreshNoise and stated == 0
+        self._next = 0
+
+    @property
+    def over(self) -> bool:
+        """Whether all have been drawn."""
+        return self._next == self.batches.count
+
+    def draw(self) -> Lessons:
+        """The next ones."""
+        plan, first = self._plan, self._next
+        most = max(1, NUMBERS_AHEAD // (self.levels * plan.layout.size))
+        count = min(self.batches.count - first, AT_ONCE, most)
+        self._next += count
+        stops, places = self.batches.stops(first, count), range(first, first + count)
+        runs = list(plan.mechanism.runs(places))
+        noise, variances = self._noise_ahead(count, runs)
+        spread = 1 + plan.layout.matrix_noise_factor**2 / 2
+        return Lessons(
+            stops,
+            self.batches.sizes(first, count),
+            noise,
+            variances * spread,
+            np.concatenate([np.tile(self._codes(one), (many, 1, 1)) for one, many in runs]),
+            np.concatenate([np.full(many, len(one.roundings)) for one, many in runs]),
+            np.asarray(plan.mechanism.completed(places), dtype=np.int64),
+            *_numbers(plan, stops, variances),
+        )
+
+    def _noise_ahead(self, count: int, runs: list[tuple[Release, int]]) -> tuple[Floats, Floats]:
+        size = self._plan.layout.size
+        if self._silent:
+            return np.zeros((0, size)), np.zeros(count)
+        drawn: Any = [one.noise_ahead(many, self._noise) for one, many in runs]
+        width = self.levels * size
+        # A batch may be in fewer sums than others.
+        fresh = [np.pad(rows, ((0, 0), (0, width - rows.shape[1]))) for rows in drawn]
+        ahead: Any = self._running.ahead(np.concatenate(fresh))
+        noise, variances = ahead
+        return ready(noise), ready(variances)
+
+    def _codes(self, release: Release) -> Floats:
+        """The roundings ``(levels, 5)`` of one batch's users."""
+        found = np.zeros((self.levels, MOST + 1))
+        for row, rounding in zip(found, release.roundings, strict=False):
+            row[:] = astuple(rounding)
+        return found
+
+
+def _numbers(plan: Plan, users: Whole, variances: Floats) -> tuple[Floats, Floats]:
+    """Regularisers and scales of the models after as many users, with noise of these variances."""
+    policy = plan.policy
+    if isinstance(policy, Ucb):
+        found = policy.numbers(users, variances, plan.layout.dim)
+    else:
+        found = 0.0, policy.spread if isinstance(policy, Sampling) else 1.0
+    first, second = (
+        np.array(np.broadcast_to(number, users.shape), dtype=float) for number in found
+    )
+    return first, second
