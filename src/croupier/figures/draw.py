@@ -30,6 +30,7 @@ def draw(figure: Figure, outcomes: Outcomes, directory: str | Path) -> list[Path
         canvas = _canvas(figure, outcomes)
         written = [folder / f"{figure.name}.{kind}" for kind in ("png", "svg")]
         canvas.savefig(written[0], dpi=200, metadata={"Software": None})
+        canvas.set_layout_engine("none")  # it has found its places
         canvas.savefig(written[1], metadata={"Date": None})
         plt.close(canvas)
     table = folder / f"{figure.name}.csv"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from croupier.figures.data import EPSILON, Series
 from croupier.simulation.engine import fitting_plan
@@ -53,6 +54,7 @@ def _stranger(protocols: list[str]) -> Look:
     return Look(STRANGERS[turn % len(STRANGERS)], "*")
 
 
+@lru_cache(maxsize=1024)  # pictures, tables and files all name it
 def proved_epsilon(job: Job) -> float | None:
     """What is proved at the job's delta, for the features of its problem; None if no budget."""
     plan = fitting_plan(job.plan, job.problem)
