@@ -16,10 +16,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binom
 
 from croupier.arguments import finite, positive, whole
 from croupier.privacy.losses import Losses, composed, mirrored, split
@@ -114,6 +114,13 @@ def composed_losses(local_epsilon: float, users: int, batches: int) -> Losses:
     return composed(pair_losses(local_epsilon, users), batches)
 
 
+def _binom() -> Any:
+    """The binomial law, loaded where it is used: it takes longer than all else together."""
+    from scipy.stats import binom
+
+    return binom
+
+
 @lru_cache(maxsize=256)
 def number_of_clones(local_epsilon: float, users: int) -> Clones:
     """The law of C, cut where Chernoff bounds leave at most exp(-TAIL) on either side."""
@@ -122,7 +129,7 @@ def number_of_clones(local_epsilon: float, users: int) -> Clones:
     above = TAIL / 3 + math.sqrt(TAIL**2 / 9 + 2 * TAIL * mean)
     lowest, highest = max(0, math.floor(mean - below)), min(users - 1, math.ceil(mean + above))
     numbers = np.arange(lowest, highest + 1)
-    weights = binom.pmf(numbers, users - 1, math.exp(-local_epsilon))
+    weights = _binom().pmf(numbers, users - 1, math.exp(-local_epsilon))
     return _merged(Clones(numbers, weights, MISSING), MOST_CELLS)
 
 
@@ -162,8 +169,8 @@ def _threshold(local_epsilon: float, clones: Clones, epsilon: float) -> tuple[fl
     sure = -math.expm1(-local_epsilon)
     share = (math.expm1(epsilon) + sure) / (sure * (1 + math.exp(epsilon)))
     last = np.floor((clones.numbers + 1) * share)
-    masses = clones.weights @ binom.pmf(last, clones.numbers, 0.5)
-    return float(masses), float(clones.weights @ binom.sf(last, clones.numbers, 0.5))
+    masses = clones.weights @ _binom().pmf(last, clones.numbers, 0.5)
+    return float(masses), float(clones.weights @ _binom().sf(last, clones.numbers, 0.5))
 
 
 def _upper_half(local_epsilon: float, clones: Clones) -> tuple[Floats, Floats, Floats]:
@@ -186,7 +193,7 @@ def _upper_half(local_epsilon: float, clones: Clones) -> tuple[Floats, Floats, F
 
 def _masses(counts: Counts, totals: Counts) -> Floats:
     """Bin(total, 1/2) of each row's counts, (cells, offsets): each is the one before by a ratio."""
-    first = binom.pmf(counts[:, :1], totals, 0.5)
+    first = _binom().pmf(counts[:, :1], totals, 0.5)
     ratios = np.maximum(0, totals - counts[:, :-1]) / counts[:, 1:]
     return np.cumprod(np.hstack([first, ratios]), axis=1)
 

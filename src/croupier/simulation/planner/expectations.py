@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy.special import stdtrit
 
 from croupier.simulation.planner.speakers import Course, Played, play, spoken_rounds
 from croupier.simulation.problems import Problem
@@ -86,7 +86,7 @@ def _interval(mean: float, spread: Floats) -> tuple[float, float]:
     """Around a mean of trials that vary like ``spread``."""
     trials = len(spread)
     error = float(spread.std(ddof=1)) / math.sqrt(trials)
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, trials - 1)) * error + SHORTCUT * mean
+    half = float(stdtrit(trials - 1, (1 + CONFIDENCE) / 2)) * error + SHORTCUT * mean
     return max(0.0, mean - half), mean + half
 
 
