@@ -118,6 +118,7 @@ def test_named_data_says_its_terms(tmp_path: Path, capsys: pytest.CaptureFixture
         ([*LABELLED, "--arm", "shown"], "logged data needs all of --arm, --reward and"),
         ([*LOGGED, "--label", "bought"], "and not both"),
         ([*LABELLED, "--arms", "9"], "arms are the values of --label and must be left out, got 9"),
+        ([*LABELLED, "--problem", "adult"], "problem must be left out where --data is given"),
         ([*LABELLED, "--map-mu", "1"], "map-mu needs --bounds"),
         ([*LABELLED, "--bounds", "age"], "bounds must be NAME=LOW:HIGH"),
         ([*LOGGED[:-1], "age"], "named once, got 'age' 2 times"),

@@ -57,6 +57,8 @@ def simulate(
     workers = options.processes(workers, scheduler)
     plan = screen.read_plan(file)
     named = on_data.Named(data, context, label, arm, reward, propensity, bounds, map_mu)
+    if data is not None and problem != "sphere":
+        raise ValueError(f"problem must be left out where --data is given, got {problem!r}")
     if named.logged:
         on_data.evaluate(named, plan, seed, as_json)
         return
