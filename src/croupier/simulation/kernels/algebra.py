@@ -136,9 +136,12 @@ def diagonalise(values: Floats, axes: Floats) -> None:
                 aside += values[i, j] * values[i, j]
         if aside <= CONVERGED * along:
             return
+        # Entries that are together within the bound, however many, are left as they are.
+        least = CONVERGED * along / (dim * dim)
         for p in range(dim - 1):
             for q in range(p + 1, dim):
-                turn(values, axes, p, q)
+                if values[p, q] * values[p, q] > least:
+                    turn(values, axes, p, q)
 
 
 @compiled
