@@ -45,6 +45,7 @@ TESTS = {
     "gdp": ["tests/privacy/test_gdp.py"],
     "guarantee": ["tests/privacy/test_guarantee.py"],
     "losses": ["tests/privacy/test_losses.py", *SHUFFLED],
+    "moments": ["tests/privacy/test_moments.py"],
     "node_bits": ["tests/privacy/test_node_bits.py", "tests/protocols/test_concurrent_tree.py"],
     "nodes": ["tests/privacy/test_nodes.py"],
     "shuffled_gaussian": SHUFFLED,

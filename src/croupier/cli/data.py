@@ -145,7 +145,11 @@ def _charge(plan: Plan, mu: float) -> dict[str, Any]:
     if not mu or plan.budget is None:
         return {}
     delta = plan.budget.delta
-    return {"map_mu": mu, "epsilon_with_map": own.together(plan, mu, delta), "delta": delta}
+    return {
+        "map_mu": mu,
+        "epsilon_with_map": plan.promise.epsilon_beside(mu, delta),
+        "delta": delta,
+    }
 
 
 def _print_scaling(words: str, charge: dict[str, Any]) -> None:

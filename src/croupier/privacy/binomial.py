@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from croupier.arguments import positive, whole
 from croupier.privacy.budget import LEAST_DELTA
 from croupier.privacy.gdp import delta_of
+from croupier.privacy.guarantee import TAIL_SHARE
 from croupier.privacy.slopes import find_slope, find_window
 
-TAIL_SHARE = 1e-3
-"""The part of delta that is spent on the tails of the counts."""
 MOST_DELTA = math.nextafter(1.0, 0.0)
 
 

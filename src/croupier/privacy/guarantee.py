@@ -11,6 +11,9 @@ from croupier.privacy.budget import Budget
 
 USUAL_DELTA = 1e-6
 
+TAIL_SHARE = 1e-3
+"""The part of delta that a curve may spend on tails outside of its Gaussian-DP parameter."""
+
 SWAP = "swap: one user's data replaced by any other"
 
 
@@ -18,7 +21,10 @@ class Curve(Protocol):
     """The trade-off between epsilon and delta."""
 
     def mu_at(self, delta: float) -> float | None:
-        """The Gaussian-DP parameter that answers at ``delta`` rest on, where there is one."""
+        """The Gaussian-DP parameter that answers at ``delta`` rest on, where there is one.
+
+        It holds but for an event of probability ``TAIL_SHARE * delta``.
+        """
 
     def epsilon(self, delta: float) -> float:
         """The smallest proved epsilon at ``delta``."""
@@ -118,6 +124,19 @@ class Guarantee:
     def epsilon(self, delta: float) -> float:
         """The smallest proved epsilon at ``delta``; infinite where nothing is proved."""
         return math.inf if self.curve is None else self.curve.epsilon(delta)
+
+    def epsilon_beside(self, mu: float, delta: float) -> float:
+        """The epsilon at ``delta`` of this and of a release of the same data that is ``mu``-GDP.
+
+        Gaussian DP adds up by the squares of mu, outside of the tails that ``mu_at`` leaves out.
+        Any other curve is composed plainly, with half of delta each.
+        """
+        ours = self.mu_at(delta)
+        if ours is None:
+            return self.epsilon(delta / 2) + gdp.epsilon_of(mu, delta / 2)
+        if math.isinf(ours):
+            return math.inf
+        return gdp.epsilon_of(gdp.compose((ours, mu)), delta * (1 - 2 * TAIL_SHARE))
 
     def delta(self, epsilon: float) -> float:
         """The smallest proved delta at ``epsilon``; 1 where nothing is proved."""

@@ -10,7 +10,7 @@ from croupier.errors import CroupierError
 from croupier.plan import Plan
 from croupier.privacy.gdp import compose, epsilon_of
 from croupier.simulation.data.files import digest, read_labelled, read_log
-from croupier.simulation.data.own import OwnFile, Scaling, declared, together
+from croupier.simulation.data.own import OwnFile, Scaling, declared
 from croupier.testing import check_problem
 
 pd = pytest.importorskip("pandas", reason="the data extra is not installed")
@@ -196,7 +196,7 @@ def test_scalings_that_make_no_sense_are_refused(
 @pytest.mark.parametrize("protocol", ["vector-sum", "central"])
 def test_a_charged_map_adds_to_the_plans_epsilon(protocol: str) -> None:
     plan = Plan.calibrate(protocol, dim=4, horizon=4000, epsilon=1.0, delta=1e-6)
-    small, large = together(plan, 1e-6, 1e-6), together(plan, 0.2, 1e-6)
+    small, large = (plan.promise.epsilon_beside(mu, 1e-6) for mu in (1e-6, 0.2))
     promised = plan.promise.epsilon(1e-6)
     assert promised <= small < promised + 0.01
     mu = plan.promise.mu_at(1e-6)
@@ -212,4 +212,4 @@ def test_a_curve_without_mu_is_added_to_the_map() -> None:
     )  # fmt: skip
     assert plan.promise.mu_at(1e-5) is None
     both = plan.promise.epsilon(5e-6) + epsilon_of(0.1, 5e-6)
-    assert together(plan, 0.1, 1e-5) == both
+    assert plan.promise.epsilon_beside(0.1, 1e-5) == both

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from croupier.arguments import positive
+from croupier.privacy.moments import moment_noise
 
 Floats = NDArray[np.float64]
 
@@ -72,13 +72,11 @@ def charged(
 ) -> BallMap:
     """Standardised by means and squares of the players, released with Gaussian noise.
 
-    Columns are clipped to their bounds and moved to [-1, 1]. Swapping one of n people moves their
-    p means by at most 2/n each and the p mean squares by 1/n each, so the release of both with
-    noise sqrt(5 p) / (n mu) is mu-GDP.
+    Columns are clipped to their bounds and moved to [-1, 1].
     """
     unit = np.clip((rows - (low + high) / 2) / ((high - low) / 2), -1.0, 1.0)
     people, width = unit.shape
-    noise = math.sqrt(5 * width) / (people * positive("map-mu", mu))
+    noise = moment_noise(people, width, mu)
     moments = np.stack([unit.mean(axis=0), (unit**2).mean(axis=0)])
     mean, square = moments + noise * rng.standard_normal((2, width))
     # Noise can make a variance negative; below its own size it says nothing.

@@ -10,8 +10,6 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from croupier.plan import Plan
-from croupier.privacy import gdp
 from croupier.simulation.data.base import Floats
 from croupier.simulation.data.classification import Classification, Players, mapped_half
 from croupier.simulation.data.files import digest, read_labelled
@@ -19,8 +17,6 @@ from croupier.simulation.data.maps import BallMap, charged, from_bounds
 from croupier.simulation.data.sources import Table
 
 _NOISE = 12
-_TAILS = 1e-3
-"""The share of delta that a certificate keeps for its tails."""
 
 Bounds = tuple[tuple[float, float], ...]
 
@@ -123,18 +119,6 @@ def _players(problem: OwnFile) -> Players:
         return mapped_half(table, problem.kept, problem.split)
     ball = problem.scaling_of.ball(table.contexts, problem.split)
     return Players(ball(table.contexts), table.labels, ball)
-
-
-def together(plan: Plan, mu: float, delta: float) -> float:
-    """The epsilon at ``delta`` of a plan's promise and a map of ``mu``, released one by the other.
-
-    A certificate in Gaussian DP adds up as mu does, outside of tails that take a thousandth of
-    delta. Any other curve is added with half of delta each.
-    """
-    ours = plan.promise.mu_at(delta)
-    if ours is None:
-        return plan.promise.epsilon(delta / 2) + gdp.epsilon_of(mu, delta / 2)
-    return gdp.epsilon_of(gdp.compose((ours, mu)), delta * (1 - 2 * _TAILS))
 
 
 def declared(text: str, columns: Sequence[str], context: Sequence[str]) -> Bounds:
