@@ -83,5 +83,5 @@ def test_a_charged_map_follows_the_players_when_mu_is_large() -> None:
 
 @pytest.mark.parametrize("mu", [0.0, -1.0, math.nan])
 def test_a_charge_of_nothing_is_refused(mu: float) -> None:
-    with pytest.raises(ValueError, match="map-mu must be"):
+    with pytest.raises(ValueError, match="mu must be"):
         charged(np.zeros((3, 2)), LOW, HIGH, mu, np.random.default_rng(0))
