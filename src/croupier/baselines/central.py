@@ -28,6 +28,7 @@ from croupier.privacy.central import (
 from croupier.privacy.gdp import sigma_of
 from croupier.privacy.guarantee import Guarantee, gaussian, unproved
 from croupier.protocols.base import Floats, Mechanism, Release, RunningSum, Terms, needed
+from croupier.protocols.releases import exact_part
 from croupier.theory import constants, released
 from croupier.theory.schedules import Schedule
 
@@ -64,7 +65,7 @@ class CentralRelease(Release):
 
     def partial(self, contributions: Floats, rng: np.random.Generator) -> Floats:
         """The sum of some."""
-        return np.asarray(contributions.sum(axis=-2))
+        return exact_part(contributions)
 
     def finish(self, added: Floats, rng: np.random.Generator) -> Floats:
         """As it is."""

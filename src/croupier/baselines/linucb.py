@@ -11,6 +11,7 @@ from croupier.contribution import Layout
 from croupier.privacy.budget import Budget
 from croupier.privacy.guarantee import Guarantee, unproved
 from croupier.protocols.base import Floats, Mechanism, Release, Terms
+from croupier.protocols.releases import exact_part
 from croupier.theory.released import NOT_PRIVATE, Scale
 from croupier.theory.schedules import Schedule
 
@@ -32,7 +33,7 @@ class LinUcbRelease(Release):
 
     def partial(self, contributions: Floats, rng: np.random.Generator) -> Floats:
         """The sum of some."""
-        return np.asarray(contributions.sum(axis=-2))
+        return exact_part(contributions)
 
     def finish(self, added: Floats, rng: np.random.Generator) -> Floats:
         """As it is."""

@@ -26,8 +26,8 @@ from croupier.protocols.base import (
     ShuffleRelease,
     Terms,
     needed,
-    sum_std,
 )
+from croupier.protocols.releases import exact_part, gaussian_ahead, gaussian_finish, sum_std
 from croupier.shuffler import Messages
 from croupier.theory import constants, released
 from croupier.theory.schedules import Schedule
@@ -111,17 +111,15 @@ class AmplifiedGaussianRelease(ShuffleRelease):
 
     def partial(self, contributions: Floats, rng: np.random.Generator) -> Floats:
         """The exact sum of some."""
-        return np.asarray(contributions.sum(axis=-2))
+        return exact_part(contributions)
 
     def finish(self, added: Floats, rng: np.random.Generator) -> Floats:
         """The sum of all with the noise of all."""
-        return np.asarray(added + rng.normal(0.0, self.privacy_noise_std, added.shape))
+        return gaussian_finish(self, added, rng)
 
     def noise_ahead(self, count: int, rng: np.random.Generator) -> Floats:
         """That of whole batches."""
-        drawn = rng.standard_normal((count, self.layout.size))
-        drawn *= self.privacy_noise_std
-        return drawn
+        return gaussian_ahead(self, count, rng)
 
     def sample_view(
         self, pair: Floats, truth: int, trials: int, rng: np.random.Generator
