@@ -159,7 +159,7 @@ def test_a_leaf_is_the_exact_sum_of_a_batch() -> None:
 def test_rooted_noise_is_the_root_times_fresh_noise(
     columns_at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(central, "CONVOLVED_AT_ONCE", 11 * columns_at_once)
+    monkeypatch.setattr(central, "DRAWN_AT_ONCE", 11 * columns_at_once)
     running = ToeplitzSum(2.0, 11, np.random.default_rng(6))
     prefixes = np.array([running.add(step, np.zeros((2, 3)))[0] for step in range(11)])
     rng = np.random.default_rng(6)

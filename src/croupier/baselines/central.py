@@ -35,7 +35,7 @@ from croupier.theory.schedules import Schedule
 VIEWED_STEPS = 128
 """Prefixes that an audit reads: those soon after the user say most."""
 
-CONVOLVED_AT_ONCE = 2**21
+DRAWN_AT_ONCE = 2**21
 """Numbers of fresh noise that are turned into prefix noise at once."""
 
 SEES_RAW_DATA = "the server sees raw data; only what it publishes is private"
@@ -172,9 +172,11 @@ def _rooted_noise(sigma: float, steps: int, width: int, rng: np.random.Generator
     length = next_fast_len(2 * steps - 1, real=True)
     root = rfft(sigma * toeplitz_coefficients(steps), length)
     rooted = np.empty((steps, width))
-    for columns in np.array_split(np.arange(width), math.ceil(steps * width / CONVOLVED_AT_ONCE)):
+    for columns in np.array_split(np.arange(width), math.ceil(steps * width / DRAWN_AT_ONCE)):
         fresh = np.ascontiguousarray(rng.standard_normal((steps, columns.size)).T)
-        rooted[:, columns] = irfft(root * rfft(fresh, length), length)[:, :steps].T
+        for row in fresh:  # one by one, a transform stays in a processor's own memory
+            row[:] = irfft(root * rfft(row, length), length)[:steps]
+        rooted[:, columns] = fresh.T
     return rooted
 
 

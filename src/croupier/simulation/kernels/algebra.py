@@ -1,4 +1,4 @@
-"""Symmetric matrices: inverses, repairs, spectra.
+"""Symmetric matrices: inverses and repairs.
 
 Inverses are not left to a library: it would start threads, which cost more than they save here.
 """
@@ -11,15 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from croupier.simulation.kernels.compiled import compiled, inlined
+from croupier.simulation.kernels.spectra import rebuild, spectrum
 
 Floats = NDArray[np.float64]
-
-SMALL = 16
-"""Dimensions below which Jacobi's method is faster than a library."""
-
-SWEEPS = 30
-CONVERGED = 1e-30
-"""Squared size of what a diagonal matrix may have beside its diagonal, relative to it."""
 
 
 @inlined
@@ -97,111 +91,6 @@ def invert(matrix: Floats, inverse: Floats, row: Floats) -> bool:
         for j in range(i, dim):
             inverse[i, j] = inverse[j, i] = -inverse[i, j]
     return True
-
-
-@compiled
-def turn(values: Floats, axes: Floats, p: int, q: int) -> None:
-    """One Jacobi rotation: ``values[p, q]`` becomes 0 and ``axes`` turn along."""
-    entry = values[p, q]
-    if entry == 0.0:
-        return
-    ratio = (values[q, q] - values[p, p]) / (2.0 * entry)
-    tangent = 1.0 / (abs(ratio) + math.sqrt(ratio * ratio + 1.0))
-    if ratio < 0.0:
-        tangent = -tangent
-    cosine = 1.0 / math.sqrt(tangent * tangent + 1.0)
-    sine = tangent * cosine
-    values[p, p] -= tangent * entry
-    values[q, q] += tangent * entry
-    values[p, q] = values[q, p] = 0.0
-    for k in range(values.shape[0]):
-        if k not in (p, q):
-            first, second = values[k, p], values[k, q]
-            values[k, p] = values[p, k] = cosine * first - sine * second
-            values[k, q] = values[q, k] = sine * first + cosine * second
-        first, second = axes[k, p], axes[k, q]
-        axes[k, p] = cosine * first - sine * second
-        axes[k, q] = sine * first + cosine * second
-
-
-@compiled
-def diagonalise(values: Floats, axes: Floats) -> None:
-    """Turn the symmetric ``values`` until they are diagonal, and ``axes`` along with them."""
-    dim = values.shape[0]
-    for _ in range(SWEEPS):
-        aside, along = 0.0, 0.0
-        for i in range(dim):
-            along += values[i, i] * values[i, i]
-            for j in range(i):
-                aside += values[i, j] * values[i, j]
-        if aside <= CONVERGED * along:
-            return
-        # Entries that are together within the bound, however many, are left as they are.
-        least = CONVERGED * along / (dim * dim)
-        for p in range(dim - 1):
-            for q in range(p + 1, dim):
-                if values[p, q] * values[p, q] > least:
-                    turn(values, axes, p, q)
-
-
-@compiled
-def turned(matrix: Floats, axes: Floats, values: Floats, spare: Floats) -> None:
-    """axes' matrix axes into ``values``, column by column."""
-    dim = matrix.shape[0]
-    for k in range(dim):
-        for i in range(dim):
-            spare[i] = 0.0
-            for j in range(dim):
-                spare[i] += matrix[i, j] * axes[j, k]
-        for j in range(dim):
-            values[j, k] = 0.0
-            for i in range(dim):
-                values[j, k] += axes[i, j] * spare[i]
-
-
-@compiled
-def spectrum(matrix: Floats, known: bool, values: Floats, axes: Floats, spare: Floats) -> None:
-    """Eigenvalues of a symmetric ``matrix`` on the diagonal of ``values``, vectors in ``axes``.
-
-    Where ``known``, ``axes`` are orthonormal and near the vectors already, which saves turns.
-    """
-    dim = matrix.shape[0]
-    if dim < SMALL:
-        if known:
-            turned(matrix, axes, values, spare)
-        else:
-            values[:] = matrix
-            axes[:] = 0.0
-            for i in range(dim):
-                axes[i, i] = 1.0
-        diagonalise(values, axes)
-    else:
-        found, vectors = np.linalg.eigh(matrix)
-        axes[:] = vectors
-        for i in range(dim):
-            values[i, i] = found[i]
-
-
-@compiled
-def rebuild(axes: Floats, weights: Floats, matrix: Floats) -> None:
-    """sum_i weights_i a_i a_i' over the columns of ``axes``."""
-    dim = axes.shape[0]
-    if dim >= SMALL:
-        columns = np.ascontiguousarray(axes.T)
-        matrix[:] = 0.0
-        for i in range(dim):
-            for k in range(dim):
-                factor = axes[i, k] * weights[k]
-                for j in range(dim):
-                    matrix[i, j] += factor * columns[k, j]
-        return
-    for i in range(dim):
-        for j in range(i + 1):
-            value = 0.0
-            for k in range(dim):
-                value += axes[i, k] * weights[k] * axes[j, k]
-            matrix[i, j] = value
-            matrix[j, i] = value
 
 
 @inlined

@@ -13,10 +13,9 @@ from croupier.simulation.kernels.algebra import (
     invert,
     invert_above,
     multiply,
-    rebuild,
-    spectrum,
 )
 from croupier.simulation.kernels.compiled import compiled, inlined
+from croupier.simulation.kernels.spectra import rebuild, spectrum
 from croupier.simulation.kernels.tables import (
     FLIPPED,
     GRID,
@@ -193,7 +192,7 @@ def learn_posterior(
         weights[i] = math.sqrt(1.0 / precision) if rooted else 1.0 / precision
         moved = 0.0
         for j in range(dim):
-            moved += axes[j, i] * vector[j]
+            moved += axes[i, j] * vector[j]
         for j in range(dim):
-            theta[j] += axes[j, i] * (weight / precision * moved)
+            theta[j] += axes[i, j] * (weight / precision * moved)
     rebuild(axes, weights, matrix)
