@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from croupier.simulation.kernels.algebra import multiply
-from croupier.simulation.kernels.compiled import compiled
+from croupier.simulation.kernels.compiled import allocating
 from croupier.simulation.kernels.scoring import (
     first_best,
     score_optimist,
@@ -16,7 +16,7 @@ from croupier.simulation.kernels.scoring import (
 from croupier.simulation.kernels.tables import OPTIMIST, SAMPLER, Floats, Mask
 
 
-@compiled
+@allocating
 def choose_all(
     kind: int,
     features: Floats,

@@ -26,17 +26,26 @@ STAMP = stamp()
 
 
 def compiled(function: Function) -> Function:
-    """The function as a kernel of the same signature."""
-    return _made(function, inline=False)
+    """The function as a kernel of the same signature, which makes no arrays."""
+    return _made(function, inline=False, counts=False)
 
 
 def inlined(function: Function) -> Function:
     """A kernel that becomes part of its callers: for what every round does, since calls cost."""
-    return _made(function, inline=True)
+    return _made(function, inline=True, counts=False)
 
 
-def _made(function: Function, *, inline: bool) -> Function:
-    made = njit(cache=True, error_model="numpy", fastmath=RELAXED, forceinline=inline)(function)
+def allocating(function: Function) -> Function:
+    """A kernel that makes arrays, or calls a library that does."""
+    return _made(function, inline=False, counts=True)
+
+
+def _made(function: Function, *, inline: bool, counts: bool) -> Function:
+    options: dict[str, Any] = {"error_model": "numpy", "fastmath": RELAXED, "forceinline": inline}
+    # References to arrays are counted at every call and view, which takes as long as scoring all
+    # arms and is of no use to what only works on the arrays of its caller.
+    options["_nrt"] = counts
+    made = njit(cache=True, **options)(function)
     # A kept kernel is stamped with its own file alone, which would miss a change in another one.
     kept = getattr(getattr(made, "_cache", None), "_cache_file", None)
     if kept is not None:

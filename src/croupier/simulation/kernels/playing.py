@@ -1,7 +1,6 @@
 """The inner loop: score all arms, choose, be rewarded, contribute, learn.
 
-Bundles of arrays are opened once, in :func:`play`. Handing one on would count references to each
-of its arrays, in every round.
+Bundles of arrays are opened once, in :func:`play`: to look into one costs, in every round.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from croupier.simulation.kernels.algebra import log_determinant
-from croupier.simulation.kernels.compiled import compiled, inlined
+from croupier.simulation.kernels.compiled import allocating, inlined
 from croupier.simulation.kernels.tables import GROWTH, RARE, RULE, SAMPLER, VOLUME, Whole
 
 Floats = NDArray[np.float64]
@@ -48,7 +48,7 @@ def due(
     return True
 
 
-@compiled
+@allocating
 def publish(
     kind: int,
     theta: Floats,

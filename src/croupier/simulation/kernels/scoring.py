@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from croupier.policies.ucb import TIE
-from croupier.simulation.kernels.compiled import compiled, inlined
+from croupier.simulation.kernels.compiled import allocating, compiled, inlined
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -102,7 +102,7 @@ def widen(x: Floats, half: Floats, squares: Floats) -> None:
             add_pair(x, i, j, half, squares)
 
 
-@compiled
+@allocating
 def widen_dense(x: Floats, half: Floats, squares: Floats) -> None:
     """The same by products of blocks of rows, each too small for the library to start threads."""
     dim, arms = x.shape

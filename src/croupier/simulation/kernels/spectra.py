@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from croupier.simulation.kernels.compiled import compiled, inlined
+from croupier.simulation.kernels.compiled import allocating, compiled, inlined
 
 Floats = NDArray[np.float64]
 
@@ -99,7 +99,7 @@ def turned(matrix: Floats, axes: Floats, values: Floats, spare: Floats) -> None:
                 values[j, k] += axes[j, i] * spare[i]
 
 
-@compiled
+@allocating
 def spectrum(matrix: Floats, known: bool, values: Floats, axes: Floats, spare: Floats) -> None:
     """Eigenvalues of a symmetric ``matrix`` on the diagonal of ``values``, vectors in ``axes``.
 
