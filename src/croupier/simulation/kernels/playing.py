@@ -1,7 +1,4 @@
-"""The inner loop: score all arms, choose, be rewarded, contribute, learn.
-
-Bundles of arrays are opened once, in :func:`play`: to look into one costs, in every round.
-"""
+"""The inner loop: score all arms, choose, be rewarded, contribute, learn."""
 
 from __future__ import annotations
 
@@ -52,27 +49,21 @@ Floats = NDArray[np.float64]
 
 
 @inlined
-def choose(
-    kind: int,
-    x: Floats,
-    draw: Floats,
-    scale: float,
-    theta: Floats,
-    matrix: Floats,
-    half: Floats,
-    strayed: Floats,
-    scores: Floats,
-    spare: Floats,
-) -> None:
-    """Scores of all arms ``x (dim, arms)`` under a model."""
+def choose(kind: int, row: int, turn: int, scale: float, crowd: Crowd, memory: Memory) -> int:
+    """The arm of a round with the arm set ``row`` and the policy's draw ``turn``."""
+    features, draws, scores, spare = crowd.features, crowd.draws, memory.scores, memory.spare
+    theta, strayed = memory.shown_theta, memory.strayed
     if kind == SAMPLER:
-        multiply(matrix, draw, strayed)
-        for i in range(draw.size):
+        multiply(memory.shown_matrix, draws[turn], strayed)
+        for i in range(theta.size):
             strayed[i] *= scale
-        score_strayed(x, theta, strayed, scores, spare)
+        score_strayed(features[row], theta, strayed, scores, spare)
     else:
-        width = scale if kind == OPTIMIST else scale * abs(draw[0])
-        score_optimist(x, theta, half, width, scores, spare)
+        width = scale if kind == OPTIMIST else scale * abs(draws[turn, 0])
+        score_optimist(features[row], theta, memory.shown_half, width, scores, spare)
+    if crowd.available.shape[0] > 0:
+        withhold(scores, crowd.available[row])
+    return first_best(scores)
 
 
 @inlined
@@ -115,8 +106,74 @@ def add_steps(code: Floats, rounding: Floats, luck: Floats, steps: Floats) -> No
         steps[place] += whole + (1.0 if luck[place] < chance else 0.0)
 
 
+@inlined
+def take_part(
+    gain: float, batch: int, rounding: int, crowd: Crowd, lessons: Lessons, coding: Coding,
+    memory: Memory,
+) -> int:  # fmt: skip
+    """Add the contribution of the arm that was played; the roundings used so far."""
+    if not coding.rounded:
+        contribute(memory.played, gain, coding.stretch, memory.total)
+        return rounding
+    code, sums = memory.code, int(lessons.sums[batch])
+    encode(memory.played, gain, coding.stretch, coding.low, coding.high, code)
+    for level in range(sums):
+        luck = crowd.roundings[rounding + level]
+        add_steps(code, lessons.codes[batch, level], luck, memory.steps[level])
+    return rounding + sums
+
+
+@inlined
+def learn_optimist(
+    lesson: int, noisy: bool, lessons: Lessons, coding: Coding, memory: Memory
+) -> None:
+    """The next model of ``ucb``, from the last one where a single user was added in the clear."""
+    weight, alone = lessons.regularizers[lesson], lessons.sizes[lesson] == 1 and not noisy
+    if alone and update(
+        weight, memory.played, memory.vector, memory.matrix, memory.half, memory.theta,
+        memory.weights, memory.numbers, memory.counts,
+    ):  # fmt: skip
+        return
+    decode_matrix(memory.total, lessons.noise, lesson, coding.shrink, memory.gram)
+    learn_inverse(
+        noisy, weight, memory.gram, memory.matrix, memory.values, memory.axes, memory.weights,
+        memory.numbers, memory.counts, memory.vector, memory.half, memory.theta,
+    )  # fmt: skip
+
+
+@inlined
+def learn(
+    kind: int, lesson: int, noisy: bool, lessons: Lessons, coding: Coding, memory: Memory
+) -> None:
+    """The next model, from all that was released so far."""
+    if coding.rounded:
+        close_sums(
+            lessons.closing[lesson], lessons.codes[lesson], coding.low, memory.steps,
+            memory.closed, memory.total,
+        )  # fmt: skip
+    decode_vector(memory.total, lessons.noise, lesson, memory.vector)
+    if kind == OPTIMIST:
+        learn_optimist(lesson, noisy, lessons, coding, memory)
+        return
+    decode_matrix(memory.total, lessons.noise, lesson, coding.shrink, memory.gram)
+    learn_posterior(
+        lessons.hidden[lesson], kind == SAMPLER, memory.gram, memory.vector, memory.theta,
+        memory.matrix, memory.values, memory.axes, memory.weights, memory.counts,
+    )  # fmt: skip
+    halve(memory.matrix, memory.half)
+
+
+@inlined
+def shown(kind: int, memory: Memory) -> bool:
+    """Whether the model that was learnt is published."""
+    return memory.counts[RULE] == EVERY or publish(
+        kind, memory.theta, memory.matrix, memory.half, memory.shown_theta, memory.shown_matrix,
+        memory.shown_half, memory.gram, memory.numbers, memory.counts,
+    )  # fmt: skip
+
+
 @compiled
-def play(  # noqa: C901, PLR0912, PLR0915
+def play(
     kind: int,
     start: int,
     crowd: Crowd,
@@ -127,90 +184,38 @@ def play(  # noqa: C901, PLR0912, PLR0915
     chosen: Whole,
 ) -> None:
     """Rounds from ``start`` on; ``chosen`` takes the arms if it has room for them."""
-    features, means, best, uniforms = crowd.features, crowd.means, crowd.best, crowd.uniforms
-    available, given, draws, roundings = crowd.available, crowd.given, crowd.draws, crowd.roundings
-    stops, sizes, noise, hidden = lessons.stops, lessons.sizes, lessons.noise, lessons.hidden
-    codes, sums, closing = lessons.codes, lessons.sums, lessons.closing
-    regularizers, scales = lessons.regularizers, lessons.scales
-    stretch, shrink, low, high = coding.stretch, coding.shrink, coding.low, coding.high
-    total, steps, closed, code = memory.total, memory.steps, memory.closed, memory.code
-    played, vector, gram, theta = memory.played, memory.vector, memory.gram, memory.theta
-    matrix, half, shown_theta = memory.matrix, memory.half, memory.shown_theta
-    shown_matrix, shown_half = memory.shown_matrix, memory.shown_half
-    values, axes, weights, strayed = memory.values, memory.axes, memory.weights, memory.strayed
-    scores, spare, numbers, counts = memory.scores, memory.spare, memory.numbers, memory.counts
-    rounds, curve = track.rounds, track.curve
-    first, row, sets, dim = given.size, crowd.first, features.shape[0], theta.size
-    noisy, offered = noise.shape[0] > 0 or coding.rounded, available.shape[0] > 0
-    settled = kind == OPTIMIST and crowd.common and not offered
-    lesson, point, known, rounding = counts[LESSON], counts[POINT], counts[KNOWN], 0
-    regret, scale, every = numbers[REGRET], numbers[SCALE], counts[RULE] == EVERY
-    published = counts[PUBLISHED]
-    for index in range(uniforms.size):
-        if index < first:
-            arm = given[index]
-        elif known >= 0:
-            arm = known
-        else:
-            draw = draws[0] if kind == OPTIMIST else draws[index - first]
-            choose(
-                kind, features[row], draw, scale, shown_theta, shown_matrix, shown_half, strayed,
-                scores, spare,
-            )  # fmt: skip
-            if offered:
-                withhold(scores, available[row])
-            arm = first_best(scores)
-            if settled:
-                known = arm
+    features, given, stops, played = crowd.features, crowd.given, lessons.stops, memory.played
+    numbers, counts = memory.numbers, memory.counts
+    noisy = lessons.noise.shape[0] > 0 or coding.rounded
+    settled = kind == OPTIMIST and crowd.common and crowd.available.shape[0] == 0
+    lesson, point, known = counts[LESSON], counts[POINT], counts[KNOWN]
+    regret, scale, row, rounding = numbers[REGRET], numbers[SCALE], crowd.first, 0
+    for index in range(crowd.uniforms.size):
+        arm = given[index] if index < given.size else known
+        if arm < 0:
+            arm = choose(kind, row, index - given.size, scale, crowd, memory)
+            known = arm if settled else -1
         if chosen.size > index:
             chosen[index] = arm
 
-        mean = means[row, arm]
-        regret += best[row] - mean
-        for i in range(dim):
+        mean = crowd.means[row, arm]
+        regret += crowd.best[row] - mean
+        for i in range(played.size):
             played[i] = features[row, i, arm]
-        gain = (1.0 if uniforms[index] < mean else 0.0) - coding.offset
-        if coding.rounded:
-            encode(played, gain, stretch, low, high, code)
-            batch = min(lesson, stops.size - 1)
-            for level in range(sums[batch]):
-                add_steps(code, codes[batch, level], roundings[rounding], steps[level])
-                rounding += 1
-        else:
-            contribute(played, gain, stretch, total)
+        gain = (1.0 if crowd.uniforms[index] < mean else 0.0) - coding.offset
+        batch = min(lesson, stops.size - 1)
+        rounding = take_part(gain, batch, rounding, crowd, lessons, coding, memory)
 
-        row = row + 1 if row + 1 < sets else 0
+        row = row + 1 if row + 1 < features.shape[0] else 0
         done = start + index + 1
-        if point < rounds.size and rounds[point] == done:
-            curve[point] = regret
+        if point < track.rounds.size and track.rounds[point] == done:
+            track.curve[point] = regret
             point += 1
         if lesson < stops.size and stops[lesson] == done:
-            if coding.rounded:
-                close_sums(closing[lesson], codes[lesson], low, steps, closed, total)
-            decode_vector(total, noise, lesson, vector)
-            if kind == OPTIMIST:
-                weight, alone = regularizers[lesson], sizes[lesson] == 1 and not noisy
-                if not alone or not update(
-                    weight, played, vector, matrix, half, theta, weights, numbers, counts
-                ):
-                    decode_matrix(total, noise, lesson, shrink, gram)
-                    learn_inverse(
-                        noisy, weight, gram, matrix, values, axes, weights, numbers, counts,
-                        vector, half, theta,
-                    )  # fmt: skip
-            else:
-                decode_matrix(total, noise, lesson, shrink, gram)
-                learn_posterior(
-                    hidden[lesson], kind == SAMPLER, gram, vector, theta, matrix, values, axes,
-                    weights, counts,
-                )  # fmt: skip
-                halve(matrix, half)
-            if every or publish(
-                kind, theta, matrix, half, shown_theta, shown_matrix, shown_half, gram, numbers,
-                counts,
-            ):  # fmt: skip
-                published += 1
-                scale, known = scales[lesson], -1
+            learn(kind, lesson, noisy, lessons, coding, memory)
+            if shown(kind, memory):
+                counts[PUBLISHED] += 1
+                scale, known = lessons.scales[lesson], -1
             lesson += 1
     counts[LESSON], counts[POINT], counts[KNOWN] = lesson, point, known
-    counts[PUBLISHED], numbers[REGRET], numbers[SCALE] = published, regret, scale
+    numbers[REGRET], numbers[SCALE] = regret, scale
