@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from croupier.coins import Coins
 from croupier.contribution import UNIT, Layout
@@ -24,6 +25,7 @@ from croupier.protocols.base import (
 from croupier.protocols.collecting import Collector
 from croupier.protocols.concurrent_tree import ConcurrentTree
 from croupier.protocols.noiseless import Noiseless, NoiselessRelease
+from croupier.protocols.releases import Counted
 from croupier.protocols.tree_release import ConcurrentTreeRelease
 from croupier.protocols.vector_sum import VectorSum, VectorSumRelease
 from croupier.shuffler import Messages
@@ -292,6 +294,27 @@ class Overstated(Understated):
         return 2.5 * super().privacy_noise_std
 
 
+class CountsOnce(VectorSumRelease):
+    """The first report's shift is left out of the tally."""
+
+    def tally(self, messages: Messages) -> NDArray[np.int64]:
+        return super().tally(messages) - 1
+
+
+class CountsInHalves(VectorSumRelease):
+    """Numbers that cannot be split into shares."""
+
+    def tally(self, messages: Messages) -> NDArray[np.int64]:
+        return super().tally(messages) / 1  # type: ignore[return-value]
+
+
+class SettlesForOne(VectorSumRelease):
+    """Takes off the noise of too few where numbers of reports differ."""
+
+    def settle(self, tally: NDArray[np.int64], users: Counted) -> Floats:
+        return super().settle(tally, np.asarray(users) - np.ndim(users))
+
+
 class NothingStated(AmplifiedGaussianRelease):
     """A report without a size."""
 
@@ -311,6 +334,9 @@ class NothingStated(AmplifiedGaussianRelease):
         (Flat(SCALED, USERS, 0.7), "rows in named channels"),
         (Understated(SCALED, USERS, 0.7), "the noise is at most noise_std"),
         (Overstated(SCALED, USERS, 0.7), "the noise is at least privacy_noise_std"),
+        (CountsOnce(SCALED, USERS, 5.5, 11, 0.5), "counts of reports add up"),
+        (CountsInHalves(SCALED, USERS, 5.5, 11, 0.5), "counts of reports add up"),
+        (SettlesForOne(SCALED, USERS, 5.5, 11, 0.5), "settled from counts"),
         (NothingStated(SCALED, USERS, 0.7), "noise and report size are stated"),
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, str) else "",

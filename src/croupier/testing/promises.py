@@ -15,7 +15,8 @@ from croupier.privacy.budget import Budget
 from croupier.privacy.guarantee import Guarantee, unproved
 from croupier.protocols.base import Protocol, Terms
 from croupier.protocols.collecting import Devices
-from croupier.shuffler import Messages, shuffle
+from croupier.protocols.releases import AdditiveRelease
+from croupier.shuffler import Messages, gather, shuffle
 from croupier.testing.report import Complaints
 from croupier.testing.subject import SAME, Subject
 
@@ -96,6 +97,34 @@ def _ignores_order(subject: Subject) -> Complaints:
             yield f"another order of the same messages moves the sum by {moved:.3g}"
 
 
+def _counts_add_up(subject: Subject) -> Complaints:
+    """Only of releases whose reports may travel in shares."""
+    release = subject.release
+    if not isinstance(release, AdditiveRelease):
+        return
+    coins = subject.coins(9)
+    reports = [release.randomize(row, coins) for row in subject.datasets[0]]
+    each, together = [release.tally(one) for one in reports], release.tally(gather(reports))
+    if together.shape != (len(release.counted),) or together.dtype.kind not in "iu":
+        yield f"tally must give {len(release.counted)} whole numbers, got {together!r}"
+    elif not np.array_equal(np.sum(each, axis=0), together):
+        yield f"the reports' tallies add up to {np.sum(each, axis=0)}, that of all is {together}"
+    if unknown := set(release.counted) - set(reports[0]):
+        yield f"counted names {sorted(unknown)}, which are no channels of a report"
+
+
+def _settles_what_it_counts(subject: Subject) -> Complaints:
+    release = subject.release
+    if not isinstance(release, AdditiveRelease):
+        return
+    messages = subject.reports()
+    tally, analyzed = release.tally(messages), release.analyze(messages)
+    for users in (release.users, np.full(tally.shape, release.users)):
+        moved = float(np.max(np.abs(release.settle(tally, users) - analyzed)))
+        if not moved <= subject.tolerance:
+            yield f"settle of the tally, of users {users!r}, is {moved:.3g} away from analyze"
+
+
 def _keeps_leading_axes(subject: Subject) -> Complaints:
     batch = subject.datasets[0]
     for axes in ((), (3,), (2, 3)):
@@ -171,6 +200,8 @@ PROMISES: Mapping[str, Callable[[Subject], Complaints]] = {
     "the operating system's coins are enough": _runs_on_system_coins,
     "all of a device's randomness comes from its coins": _draws_from_coins,
     "the analyzer is blind to the order of messages": _ignores_order,
+    "counts of reports add up": _counts_add_up,
+    "the sum settled from counts is the one analyzed": _settles_what_it_counts,
     "sample_sum keeps leading axes": _keeps_leading_axes,
     "guarantees name their method, or the reason for none": _states_guarantees,
     "more delta never means more epsilon, nor the reverse": _curves_fall,
