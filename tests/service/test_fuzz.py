@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from croupier import wire
 from croupier.errors import DocumentError, KeyringError, SealError, SignatureError, WireError
 from croupier.model import Model
-from croupier.service import documents, keystore, sealing, shares
+from croupier.service import documents, keystore, sealing, shares, unsealing
 from croupier.service.keylist import ACTIVE, SEAL, Key, KeyList
 from croupier.shuffler import Messages, Shapes
 from croupier.wire import BatchHeader, Record, Transport
@@ -36,6 +37,11 @@ RECORD = Record(Transport.BITS, bytes(8), 6, "cd" * 32, bytes(16), bytes(32), b"
 MODEL = Model("ucb", np.array([0.1, 2.0]), np.eye(2), 1.5, 1, 10, plan_id="ab" * 16)
 SEALED_ROWS = sealing.seal_rows(SHAPES, MESSAGES, KEY.public_key(), BINDING)
 SHARED = shares.share_report(np.array([1, 2]), KEY.public_key(), BINDING)[shares.REPORT]
+JOB = unsealing.Job(
+    KEY,
+    BINDING.outer_prefix,
+    [(name, sealing.seal_report(b"pay", KEY.public_key(), BINDING, name)) for name in [bytes(16)]],
+)
 KEYS = {"role": "shuffler", "sequence": 1, "keys": [Key(SEAL, ACTIVE, bytes(32)).content]}
 
 
@@ -86,6 +92,17 @@ DECODERS = {
         sealed_rows, wire.encode_report(sealing.sealed_shapes(SHAPES), SEALED_ROWS), WireError
     ),
     "shares": Decoder(shared, SHARED.tobytes(), WireError),
+    "helper's job": Decoder(
+        lambda data: unsealing.answer(unsealing.Job.decode(data)),
+        JOB.encode(),
+        unsealing.FrameError,
+    ),
+    "helper's answer": Decoder(JOB.read_answer, unsealing.answer(JOB), unsealing.FrameError),
+    "helper's input": Decoder(
+        lambda data: unsealing.serve(io.BytesIO(data), io.BytesIO()),
+        2 * unsealing.frame(JOB.encode()),
+        unsealing.FrameError,
+    ),
     "model": Decoder(
         lambda data: documents.verify_model(data, TRUSTED),
         documents.sign_model(MODEL, "ee" * 32, SIGNER).encode(),

@@ -62,6 +62,7 @@ _SHUFFLER = {
     "ledger_batches_left": "Batches that the plan still has.",
     "model_version": "Version of the model of the newest batch.",
     "queue_length": "Reports that wait for their commit.",
+    "openers": "Helper processes that are ready to open seals.",
 }
 
 _ANALYZER = {

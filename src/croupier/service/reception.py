@@ -2,45 +2,50 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
-import os
+from collections import defaultdict
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Protocol
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from croupier import wire
-from croupier.errors import SealError, WireError
+from croupier.errors import WireError
 from croupier.packing import channels, packed_length
 from croupier.service.carriage import REMEMBERED, Carriage
 from croupier.service.commits import GroupCommit
 from croupier.service.intake import Upload
 from croupier.service.newest import Newest
+from croupier.service.openers import Openers
 from croupier.service.reasons import Reason, Refusal
-from croupier.service.sealing import OVERHEAD, Binding, open_report
+from croupier.service.sealing import OVERHEAD
 from croupier.service.settings import Limits
 from croupier.service.states import BatchState
+from croupier.service.unsealing import Job, opened
 from croupier.shuffler import Shapes
 from croupier.wire import Record
 
 Opened = tuple[bytes, Reason]
 """The payload, empty if it was not opened, and the reason if it then does not fit."""
 
+Opening = X25519PrivateKey | Reason
+"""The key that opens a record, or why none does."""
+
+Placed = tuple[list[int], Job]
+"""A job, and the places of its reports among the records of an upload."""
+
 UNOPENED = b""
 
-OPENED_HERE = 64
-"""Up to so many seals are opened without another thread.
+OPENED_HERE = 4
+"""Up to so many seals of one upload are opened at once; asking a helper takes twice as long."""
 
-Opening keeps the interpreter to itself. For fewer it is over before a thread would have to give
-way, so that a thread costs its waking and spares nobody a wait.
-"""
+OPENED_TOGETHER = 32
+"""Seals in one job, so that a large upload keeps several helpers busy and the loop free."""
 
 
-class Openers(Protocol):
+class PrivateKeys(Protocol):
     """The part of a keyring that is needed here."""
 
     def opener(self, name: bytes) -> X25519PrivateKey | None:
@@ -68,10 +73,11 @@ class Reception:
     def __init__(
         self,
         carriage: Carriage,
-        keys: Openers,
+        keys: PrivateKeys,
         newest: Newest,
         commits: GroupCommit[Upload, Reason | None],
         limits: Limits,
+        openers: Openers,
     ) -> None:
         self._carriage = carriage
         self._plan = carriage.plan
@@ -80,7 +86,7 @@ class Reception:
         self._commits = commits
         self._limits = limits
         self._sealed_length = lru_cache(REMEMBERED)(self._length)
-        self._threads = ThreadPoolExecutor(os.cpu_count(), "openers")
+        self._openers = openers
         self._spare_bits = lru_cache(8)(lambda index: SpareBits.of(carriage.shapes(index)))
 
     def record_length(self, index: int) -> int:
@@ -94,12 +100,7 @@ class Reception:
         if any(_differs(record, batch) for record in records):
             await self._newest.confirm()
             batch = await self._newest.require()
-        opened = await self._opened(records, batch)
-        return await self._commit(body, records, opened)
-
-    def close(self) -> None:
-        """End the threads."""
-        self._threads.shutdown()
+        return await self._commit(body, records, await self._opened(records, batch))
 
     def _records(self, body: bytes) -> list[Record]:
         try:
@@ -117,29 +118,40 @@ class Reception:
         return self._carriage.length(min(index, last)) + OVERHEAD
 
     async def _opened(self, records: Sequence[Record], batch: BatchState) -> list[Opened]:
-        """Every record's payload; very many are opened while others have their turns."""
-        binding = self._carriage.binding(batch)
-        work = partial(self._open_each, records, batch, binding)
+        """Every record's payload; only those are opened that could be good for something."""
+        keys = [self._checked(record, batch) for record in records]
+        prefix = self._carriage.binding(batch).outer_prefix
         if len(records) <= OPENED_HERE:
-            return work()
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+            payloads = _open_few(records, keys, prefix)
+        else:
+            payloads = await self._open_many(records, keys, prefix)
+        return [
+            (UNOPENED, key) if isinstance(key, Reason) else self._judged(payload, batch)
+            for key, payload in zip(keys, payloads, strict=True)
+        ]
 
-    def _open_each(
-        self, records: Sequence[Record], batch: BatchState, binding: Binding
-    ) -> list[Opened]:
-        return [self._open(record, batch, binding) for record in records]
+    async def _open_many(
+        self, records: Sequence[Record], keys: Sequence[Opening], prefix: bytes
+    ) -> list[bytes | None]:
+        """By the helpers, as far as there are any."""
+        jobs = _jobs(records, keys, prefix)
+        answers = await self._openers.open([job for _, job in jobs])
+        found: list[bytes | None] = [None] * len(records)
+        for (places, _), payloads in zip(jobs, answers, strict=True):
+            for place, payload in zip(places, payloads, strict=True):
+                found[place] = payload
+        return found
 
-    def _open(self, record: Record, batch: BatchState, binding: Binding) -> Opened:
+    def _checked(self, record: Record, batch: BatchState) -> Opening:
         if record.transport is not self._carriage.transport:
-            return UNOPENED, Reason.MALFORMED
+            return Reason.MALFORMED
         if _differs(record, batch):
-            return UNOPENED, Reason.BATCH_CLOSED
-        key = self._key(record.key_id)
-        if key is None:
-            return UNOPENED, Reason.UNKNOWN_KEY
-        try:
-            payload = open_report(record.sealed, key, binding, record.report_id)
-        except SealError:
+            return Reason.BATCH_CLOSED
+        return self._key(record.key_id) or Reason.UNKNOWN_KEY
+
+    def _judged(self, payload: bytes | None, batch: BatchState) -> Opened:
+        """What is known of a record that was to be opened."""
+        if payload is None:
             return UNOPENED, Reason.UNDECRYPTABLE
         if self._spare_bits(batch.index).are_set(payload):
             return UNOPENED, Reason.BAD_PADDING
@@ -153,20 +165,20 @@ class Reception:
         return found
 
     async def _commit(
-        self, body: bytes, records: Sequence[Record], opened: Sequence[Opened]
+        self, body: bytes, records: Sequence[Record], found: Sequence[Opened]
     ) -> list[Verdict]:
-        answers = await self._commits.submit(self._uploads(body, records, opened))
+        answers = await self._commits.submit(self._uploads(body, records, found))
         return [
             Verdict(record.report_id, otherwise if answer is Reason.WRONG_LENGTH else answer)
-            for record, (_, otherwise), answer in zip(records, opened, answers, strict=True)
+            for record, (_, otherwise), answer in zip(records, found, answers, strict=True)
         ]
 
     def _uploads(
-        self, body: bytes, records: Sequence[Record], opened: Sequence[Opened]
+        self, body: bytes, records: Sequence[Record], found: Sequence[Opened]
     ) -> list[Upload]:
         """One for every record; its digest is that of its part of the body."""
         plan_id, made, start = self._plan.id, [], 0
-        for record, (payload, _) in zip(records, opened, strict=True):
+        for record, (payload, _) in zip(records, found, strict=True):
             end = start + wire.record_length(len(record.sealed))
             digest = hashlib.sha256(body[start:end]).digest()
             place = (plan_id, record.batch, record.model_hash)
@@ -195,6 +207,34 @@ class SpareBits:
     def are_set(self, payload: bytes) -> bool:
         """Whether a payload of the right length has one of them set."""
         return bool(self.used and payload[self.place] >> self.used)
+
+
+def _open_few(
+    records: Sequence[Record], keys: Sequence[Opening], prefix: bytes
+) -> list[bytes | None]:
+    """Here and now."""
+    return [
+        None if isinstance(key, Reason) else opened(record.sealed, key, prefix + record.report_id)
+        for record, key in zip(records, keys, strict=True)
+    ]
+
+
+def _jobs(records: Sequence[Record], keys: Sequence[Opening], prefix: bytes) -> list[Placed]:
+    """What there is to open; around a rotation, records are for different keys."""
+    places: dict[X25519PrivateKey, list[int]] = defaultdict(list)
+    for place, key in enumerate(keys):
+        if not isinstance(key, Reason):
+            places[key].append(place)
+    return [
+        (part, Job(key, prefix, [(records[at].report_id, records[at].sealed) for at in part]))
+        for key, all_places in places.items()
+        for part in _parts(all_places)
+    ]
+
+
+def _parts(places: list[int]) -> list[list[int]]:
+    starts = range(0, len(places), OPENED_TOGETHER)
+    return [places[start : start + OPENED_TOGETHER] for start in starts]
 
 
 def _differs(record: Record, batch: BatchState) -> bool:

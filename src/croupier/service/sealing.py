@@ -12,17 +12,16 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from numpy.typing import NDArray
 
 from croupier.errors import SealError
 from croupier.packing import Channel, channels, fits, ordered, raw, sized
+from croupier.service import unsealing
 from croupier.shuffler import Messages, Shapes
 from croupier.wire import MODEL_HASH, PLAN_ID, REPORT_ID, Transport
 
-OVERHEAD = 48
+OVERHEAD = unsealing.OVERHEAD
 """Bytes that a seal adds: an X25519 point and a tag."""
 
 PUBLIC_KEY = 32
@@ -35,7 +34,6 @@ NO_REPORT = bytes(REPORT_ID)
 
 _PURPOSE = b"croupier report v1"
 _TO_SHUFFLER, _TO_ANALYZER = 0, 1
-_SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
 _INFO = struct.Struct(f"<BB{PLAN_ID}sII{MODEL_HASH}s{PUBLIC_KEY}s{REPORT_ID}s")
 
 
@@ -57,14 +55,14 @@ class Binding:
 
     def outer(self, report_id: bytes) -> bytes:
         """The info of the seal for the shuffler."""
-        return self._to_shuffler + sized("report_id", report_id, REPORT_ID)
+        return self.outer_prefix + sized("report_id", report_id, REPORT_ID)
 
     def inner(self, channel: str) -> bytes:
         """The info of a seal for the analyzer, which must not know which report it is from."""
         return self._info(_TO_ANALYZER, NO_REPORT) + channel.encode()
 
     @cached_property
-    def _to_shuffler(self) -> bytes:
+    def outer_prefix(self) -> bytes:
         """The outer info up to the report's id, one for all reports of a batch."""
         return self._info(_TO_SHUFFLER, NO_REPORT)[:-REPORT_ID]
 
@@ -83,15 +81,15 @@ class Binding:
 
 def seal(plaintext: bytes, key: X25519PublicKey, info: bytes) -> bytes:
     """Sealed for ``key``, ``OVERHEAD`` bytes longer, different every time."""
-    return _SUITE.encrypt(plaintext, key, info=info)
+    return unsealing.SUITE.encrypt(plaintext, key, info=info)
 
 
 def unseal(sealed: bytes, key: X25519PrivateKey, info: bytes) -> bytes:
     """What was sealed, or a ``SealError`` if key, info or a single bit differ."""
-    try:
-        return _SUITE.decrypt(sealed, key, info=info)
-    except InvalidTag as error:
-        raise SealError("the seal does not open: other key, other binding, or altered") from error
+    found = unsealing.opened(sealed, key, info)
+    if found is None:
+        raise SealError("the seal does not open: other key, other binding, or altered")
+    return found
 
 
 def seal_report(payload: bytes, key: X25519PublicKey, binding: Binding, report_id: bytes) -> bytes:

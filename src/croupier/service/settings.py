@@ -6,6 +6,7 @@ Paths are relative to the file. ``docs/deploy.md`` shows complete files for both
 from __future__ import annotations
 
 import hashlib
+import os
 import tomllib
 from dataclasses import dataclass, field
 from enum import Enum
@@ -16,6 +17,9 @@ from croupier.service.tables import SettingsError, read_table
 from croupier.wire import Transport
 
 HASH_DIGITS = 64
+
+USUAL_OPENERS, MOST_OPENERS = 4, 64
+"""Helper processes: at most so many unless told, and at most so many."""
 
 
 class Role(Enum):
@@ -88,19 +92,29 @@ class Access:
             raise ValueError("access.token_hash must be 64 lower-case hex digits")
 
 
+def spare_cores() -> int:
+    """Cores that we may use beside our own, as far as helpers are worth having."""
+    known = hasattr(os, "sched_getaffinity")
+    cores = len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1
+    return min(USUAL_OPENERS, cores - 1)
+
+
 @dataclass(frozen=True)
 class Limits:
-    """What one request and all that wait may take."""
+    """What one request and all that wait may take; ``openers`` are helper processes, or none."""
 
     body_bytes: int = 2**20
     queue_length: int = 4096
     records_per_request: int = 256
+    openers: int = field(default_factory=spare_cores)
 
     def __post_init__(self) -> None:
-        """Nothing works with limits of zero."""
+        """Nothing works with limits of zero, but everything without helpers."""
         for name, value in vars(self).items():
-            if value < 1:
+            if name != "openers" and value < 1:
                 raise ValueError(f"limits.{name} must be at least 1, got {value}")
+        if not 0 <= self.openers <= MOST_OPENERS:
+            raise ValueError(f"limits.openers must be 0 to {MOST_OPENERS}, got {self.openers}")
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from croupier.service.courier import Courier
 from croupier.service.metrics import ShufflerMetrics
 from croupier.service.newest import Newest
 from croupier.service.openapi import shuffler_api
+from croupier.service.openers import Openers
 from croupier.service.reasons import Reason, Refusal
 from croupier.service.reception import Reception, Verdict
 from croupier.service.startup import ShufflerParts
@@ -51,8 +52,9 @@ class ShufflerApp:
         self.newest = Newest(parts.store, parts.plan.id)
         limits = parts.settings.limits
         self._commits = GroupCommit(parts.store.take, limits.queue_length)
+        self.openers = Openers(limits.openers, "shuffler")
         self._reception = Reception(
-            parts.carriage, parts.keyring, self.newest, self._commits, limits
+            parts.carriage, parts.keyring, self.newest, self._commits, limits, self.openers
         )
         self.courier = Courier(parts, self.newest, self.metrics, transport)
         self._log = logs.logger("shuffler")
@@ -79,11 +81,11 @@ class ShufflerApp:
         self._draining = True
 
     async def close(self) -> None:
-        """Finish what was taken, then let go of threads and connections."""
+        """Finish what was taken, then let go of processes, threads and connections."""
         self.drain()
         await self.courier.close()
         await self._commits.drain()
-        self._reception.close()
+        await self.openers.close()
         self.newest.close()
 
     # Reports
@@ -179,7 +181,7 @@ class ShufflerApp:
     async def _metrics(self, _request: Request) -> Response:
         batch = await self.newest.refresh()
         self.metrics.show_batch(batch, self.newest.waiting_seconds)
-        self.metrics.gauges.set(queue_length=self._commits.length)
+        self.metrics.gauges.set(queue_length=self._commits.length, openers=len(self.openers.ready))
         if batch is not None:
             charged = batch.index + (batch.state not in (State.OPEN, State.SEALED))
             left = self.parts.plan.schedule.batches - charged
@@ -196,6 +198,7 @@ class ShufflerApp:
 
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
+        self.openers.start()
         carrying = asyncio.create_task(self.courier.run())
         try:
             yield

@@ -95,10 +95,11 @@ class Deployment:
     def another_shuffler(
         self, roles: Roles, change: Callable[[Settings], Settings] = lambda settings: settings
     ) -> ShufflerApp:
-        """One more front end over the same database."""
+        """One more front end over the same database; without helpers, unless told."""
         database = Database.open(self.urls["shuffler"], "shuffler")
         parts = roles.shuffler
-        settings = change(parts.settings)
+        alone = replace(parts.settings.limits, openers=0)
+        settings = change(replace(parts.settings, limits=alone))
         store = shuffler_store(database, settings.transport, parts.keyring)
         made = replace(parts, settings=settings, database=database, store=store)
         return ShufflerApp(made, transport=Noting(self.sent, httpx.ASGITransport(self.analyzer)))

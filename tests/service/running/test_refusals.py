@@ -16,7 +16,7 @@ from croupier import wire
 from croupier.service.intake import Upload
 from croupier.service.packaging import Address, package
 from croupier.service.reasons import Reason
-from croupier.service.reception import OPENED_HERE
+from croupier.service.reception import OPENED_HERE, OPENED_TOGETHER
 from croupier.service.sealing import Binding, seal_report
 from croupier.service.settings import Access, Limits, Settings, token_hash
 from croupier.service.startup import open_keyring
@@ -251,16 +251,56 @@ def test_a_batched_upload_lists_only_its_failures(services: Deployment) -> None:
     assert (filled(services), counted(services, "accepted")) == (4, 4)
 
 
-@pytest.mark.parametrize("damaged", [1, OPENED_HERE])
-def test_many_records_are_opened_as_one_would_be(deploy: Deploy, damaged: int) -> None:
-    """The largest uploads are opened in another thread."""
-    services = deploy()
-    sent = [services.record(user) for user in range(USERS)]
-    bad = altered(sent[3], key_id=bytes(8), report_id=bytes(16))
-    told = services.post(*sent[:5], *([bad] * damaged), sent[5]).json()
+@pytest.fixture(params=[0, 1, 2])
+def helped(
+    request: pytest.FixtureRequest, deploy: Deploy, monkeypatch: pytest.MonkeyPatch
+) -> Deployment:
+    """With so many helpers, all of them ready; where there are any, they must do it."""
+    if request.param:
+        monkeypatch.delattr("croupier.service.unsealing.Job.opened")
+    services = deploy(change=limited(openers=request.param))
+
+    async def start() -> None:
+        openers = services.shuffler.openers
+        openers.start()
+        while len(openers.ready) < request.param:
+            await asyncio.sleep(0.002)
+
+    services.runner.run(asyncio.wait_for(start(), 60))
+    return services
+
+
+@pytest.mark.parametrize("count", [1, OPENED_HERE, OPENED_TOGETHER, 3 * OPENED_TOGETHER + 1])
+def test_many_records_are_opened_as_one_would_be(helped: Deployment, count: int) -> None:
+    """Here, in one job and in several; some are not for opening, some do not open."""
+    sent = [helped.record(user) for user in range(USERS)]
+    bad = [
+        altered(sent[3], key_id=bytes(8), report_id=bytes(16)),
+        altered(sent[3], report_id=bytes(16)),
+    ]
+    told = helped.post(*sent[:5], *bad * count, sent[5]).json()
     assert told["accepted"] == USERS
-    assert {one["reason"] for one in told["failures"]} == {"unknown-key"}
-    assert [one["index"] for one in told["failures"]] == list(range(5, 5 + damaged))
+    reasons = [(one["index"], one["reason"]) for one in told["failures"]]
+    wanted = ["unknown-key", "undecryptable"] * count
+    assert reasons == list(zip(range(5, 5 + 2 * count), wanted, strict=True))
+    assert filled(helped) == USERS
+
+
+def test_records_for_an_old_and_a_new_key_are_opened_together(
+    deploy: Deploy, tmp_path: Path
+) -> None:
+    roles = Roles.make(tmp_path / "roles", made_plan(), Transport.BITS)
+    services = deploy(roles=roles)
+    ring = services.shuffler.parts.keyring
+    old = [services.record(user) for user in range(3)]
+    ring.new()
+    ring.rotate()
+    new = [services.record(user) for user in range(3, USERS)]
+    mistaken = altered(new[0], key_id=old[0][2:10], report_id=bytes(16))
+    told = services.post(old[0], new[0], mistaken, *old[1:], *new[1:]).json()
+    assert told["accepted"] == USERS
+    assert [(one["index"], one["reason"]) for one in told["failures"]] == [(2, "undecryptable")]
+    roles.close()
 
 
 # Tokens, queues and draining

@@ -69,6 +69,17 @@ class Process:
             time.sleep(0.05)
         raise TimeoutError(answer.text)
 
+    def helper(self) -> Path:
+        """The process that opens seals for it, once it can."""
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            if "croupier_openers 1.0" in httpx.get(f"{self.url}/metrics", trust_env=False).text:
+                lists = Path(f"/proc/{self._process.pid}/task").glob("*/children")
+                (child,) = (child for one in lists for child in one.read_text().split())
+                return Path("/proc") / child
+            time.sleep(0.05)
+        raise TimeoutError("no helper is ready")
+
     def end(self, number: int = signal.SIGTERM) -> tuple[int, str]:
         """Exit code, and what was logged."""
         if self._process.poll() is None:
@@ -155,7 +166,7 @@ def test_two_processes_learn_and_drain_without_losing_what_they_accepted(
     plan = made_plan(batch_size=400, horizon=800)
     layout = lay_out(tmp_path / "roles", plan, Transport.BITS, free_ports())
     with layout.shuffler.open("a") as file:
-        file.write("[courier]\nevery = 0.05\nfirst_wait = 0.05\n")
+        file.write("[courier]\nevery = 0.05\nfirst_wait = 0.05\n[limits]\nopeners = 1\n")
     analyzer = processes("analyzer", layout.analyzer)
     shuffler = processes("shuffler", layout.shuffler).until_ready()
     settings = read_settings(layout.shuffler)
@@ -176,11 +187,14 @@ def test_two_processes_learn_and_drain_without_losing_what_they_accepted(
     assert json.loads(logged.splitlines()[-1])["event"] == "stopped"
 
     shuffler = processes("shuffler", layout.shuffler).until_ready()
+    helper = shuffler.helper()
     for start in (0, 200):
         told = httpx.post(place, content=b"".join(sent[start : start + 200]), trust_env=False)
         assert told.json() == {"accepted": 200, "failures": []}
     await_model(f"{analyzer.url}/v1/plans/{plan.id}/model", 1)
-    assert shuffler.end(signal.SIGINT)[0] == 0
+    assert helper.exists()
+    code, logged = shuffler.end(signal.SIGINT)
+    assert (code, helper.exists(), "opener" in logged) == (0, False, False)
     code, logged = analyzer.end()
     assert code == 0
     assert "127.0.0.1" not in logged

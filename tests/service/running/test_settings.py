@@ -64,6 +64,16 @@ def test_defaults_are_safe_and_paths_relative_to_the_file(tmp_path: Path) -> Non
     assert (found.log_level, found.console) == ("info", True)
 
 
+@pytest.mark.parametrize(("cores", "openers"), [(1, 0), (2, 1), (5, 4), (64, 4)])
+def test_helpers_are_as_many_as_cores_to_spare(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: int, openers: int
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _pid: set(range(cores)))
+    assert read_settings(written(tmp_path, SHUFFLER)).limits.openers == openers
+    told = SHUFFLER + "[limits]\nopeners = 0"
+    assert read_settings(written(tmp_path, told)).limits.openers == 0
+
+
 def test_a_url_of_postgresql_is_left_alone(tmp_path: Path) -> None:
     found = read_settings(written(tmp_path, ANALYZER))
     assert found.database == "postgresql://croupier@db/analyzer"
@@ -98,6 +108,11 @@ def test_a_url_of_postgresql_is_left_alone(tmp_path: Path) -> None:
         (
             SHUFFLER + "[limits]\nbody_bytes = -1",
             "limits.body_bytes must be a whole number of at least 0, got -1",
+        ),
+        (SHUFFLER + "[limits]\nopeners = 65", "limits.openers must be 0 to 64, got 65"),
+        (
+            SHUFFLER + "[limits]\nopeners = -1",
+            "limits.openers must be a whole number of at least 0, got -1",
         ),
         ('console = "yes"' + SHUFFLER, "console must be true or false, got 'yes'"),
         ('log_level = "loud"' + SHUFFLER, "log_level must be one of debug, info"),
