@@ -40,14 +40,15 @@ from croupier import wire
 from croupier.analyzer import Analyzer
 from croupier.client import Client
 from croupier.plan import Plan
-from croupier.service import sealing, server
-from croupier.service.commits import GroupCommit
-from croupier.service.documents import key_id
-from croupier.service.layout import Layout, lay_out
-from croupier.service.settings import read_settings, spare_cores
-from croupier.service.shuffler_app import ShufflerApp
-from croupier.service.startup import open_keyring, shuffler_parts
-from croupier.service.states import Basis
+from croupier.service.operation.layout import Layout, lay_out
+from croupier.service.operation.settings import read_settings, spare_cores
+from croupier.service.operation.startup import open_keyring, shuffler_parts
+from croupier.service.shuffler.app import ShufflerApp
+from croupier.service.shuffler.commits import GroupCommit
+from croupier.service.shuffler.states import Basis
+from croupier.service.travel import sealing
+from croupier.service.travel.documents import key_id
+from croupier.service.web import server
 from croupier.wire import Record, Transport
 
 PER_REQUEST = 32

@@ -12,8 +12,8 @@ import pytest
 import uvicorn
 from starlette.applications import Starlette
 
-from croupier.service import server
 from croupier.service.console import console_routes
+from croupier.service.web import server
 
 from .tab import Tab
 

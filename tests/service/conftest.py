@@ -10,9 +10,9 @@ from tempfile import TemporaryDirectory
 import psycopg
 import pytest
 
-from croupier.service.batching import ShufflerStore
-from croupier.service.database import Database
-from croupier.service.learning import AnalyzerStore
+from croupier.service.analyzer.learning import AnalyzerStore
+from croupier.service.shuffler.batching import ShufflerStore
+from croupier.service.store.database import Database
 
 from .world import Services, noiseless
 

@@ -12,11 +12,11 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from croupier import wire
 from croupier.client import Client
 from croupier.plan import Plan
-from croupier.service import sealing, shares
-from croupier.service.batching import ShufflerStore
-from croupier.service.carriage import Carriage
-from croupier.service.intake import Upload
-from croupier.service.states import BatchState
+from croupier.service.shuffler.batching import ShufflerStore
+from croupier.service.shuffler.carriage import Carriage
+from croupier.service.shuffler.intake import Upload
+from croupier.service.shuffler.states import BatchState
+from croupier.service.travel import sealing, shares
 from croupier.shuffler import Messages, Report
 from croupier.wire import Transport
 

@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 
 from croupier import wire
-from croupier.service.batching import ShufflerStore
-from croupier.service.database import Database, Hooks
-from croupier.service.intake import Upload
-from croupier.service.learning import AnalyzerStore
-from croupier.service.reasons import Refusal
-from croupier.service.states import Basis, BatchState, Released, State
+from croupier.service.analyzer.learning import AnalyzerStore
+from croupier.service.shuffler.batching import ShufflerStore
+from croupier.service.shuffler.intake import Upload
+from croupier.service.shuffler.states import Basis, BatchState, Released, State
+from croupier.service.store.database import Database, Hooks
+from croupier.service.web.reasons import Refusal
 
 from .shared_simulation import TREE, SharedSimulation
 from .world import account, basis, learn, noiseless, upload

@@ -17,11 +17,11 @@ from typing import Any
 
 import httpx
 
-from croupier.service.device import Device
-from croupier.service.device_sending import Outcome
-from croupier.service.device_settings import DeviceSettings
-from croupier.service.device_state import DeviceFiles
-from croupier.service.participation import Participation
+from croupier.service.device.device import Device
+from croupier.service.device.participation import Participation
+from croupier.service.device.sending import Outcome
+from croupier.service.device.settings import DeviceSettings
+from croupier.service.device.state import DeviceFiles
 from croupier.wire import Transport
 
 ARMS = [[0.6, 0.0], [0.0, 0.6]]

@@ -15,14 +15,14 @@ import numpy as np
 
 from croupier import wire
 from croupier.plan import Plan
-from croupier.service import counting, shares
-from croupier.service.carriage import Shares
-from croupier.service.database import Hooks
-from croupier.service.intake import Upload
-from croupier.service.lessons import Published
-from croupier.service.reasons import Reason, Refusal
-from croupier.service.sealing import Binding
-from croupier.service.states import Basis, BatchState, Released
+from croupier.service.analyzer.lessons import Published
+from croupier.service.shuffler.carriage import Shares
+from croupier.service.shuffler.intake import Upload
+from croupier.service.shuffler.states import Basis, BatchState, Released
+from croupier.service.store.database import Hooks
+from croupier.service.travel import counting, shares
+from croupier.service.travel.sealing import Binding
+from croupier.service.web.reasons import Reason, Refusal
 from croupier.shuffler import shapes_of
 from croupier.wire import Transport
 

@@ -15,15 +15,15 @@ from typing import TypeVar
 
 import numpy as np
 
-from croupier.service.batching import ShufflerStore
-from croupier.service.carriage import Bits, Carriage
-from croupier.service.database import Database, Hooks
-from croupier.service.intake import Upload
-from croupier.service.learning import AnalyzerStore
-from croupier.service.leases import Lease
-from croupier.service.lessons import Published
-from croupier.service.reasons import Reason, Refusal
-from croupier.service.states import Basis, BatchState, Released, State
+from croupier.service.analyzer.learning import AnalyzerStore
+from croupier.service.analyzer.lessons import Published
+from croupier.service.shuffler.batching import ShufflerStore
+from croupier.service.shuffler.carriage import Bits, Carriage
+from croupier.service.shuffler.intake import Upload
+from croupier.service.shuffler.states import Basis, BatchState, Released, State
+from croupier.service.store.database import Database, Hooks
+from croupier.service.store.leases import Lease
+from croupier.service.web.reasons import Reason, Refusal
 
 from .world import altered, basis, learn, noiseless, one_hot, upload
 

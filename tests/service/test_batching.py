@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from croupier import wire
-from croupier.service.database import Database, DatabaseError
-from croupier.service.reasons import Reason, Refusal
-from croupier.service.states import Basis, State
+from croupier.service.shuffler.states import Basis, State
+from croupier.service.store.database import Database, DatabaseError
+from croupier.service.web.reasons import Reason, Refusal
 
 from .world import (
     HASHES,

@@ -11,15 +11,15 @@ import pytest
 from croupier import wire
 from croupier.analyzer import Analyzer
 from croupier.errors import RefusedError
-from croupier.service import sealing, shares
-from croupier.service.batching import ShufflerStore
-from croupier.service.carriage import Bits, Sealed, Shares, carriage
-from croupier.service.database import Database
-from croupier.service.learning import AnalyzerStore
-from croupier.service.lessons import Published
-from croupier.service.reasons import Reason, Refusal
-from croupier.service.shuffling import array_of
-from croupier.service.states import Basis, BatchState, State
+from croupier.service.analyzer.learning import AnalyzerStore
+from croupier.service.analyzer.lessons import Published
+from croupier.service.shuffler.batching import ShufflerStore
+from croupier.service.shuffler.carriage import Bits, Sealed, Shares, carriage
+from croupier.service.shuffler.states import Basis, BatchState, State
+from croupier.service.store.columns import array_of
+from croupier.service.store.database import Database
+from croupier.service.travel import sealing, shares
+from croupier.service.web.reasons import Reason, Refusal
 from croupier.shuffler import Batch, Shuffler
 from croupier.wire import Transport
 

@@ -12,9 +12,15 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from croupier.service import database as databases_module
-from croupier.service.database import ASKED_AT_ONCE, Database, DatabaseError, Hooks, migrations
-from croupier.service.dialects import Postgres, dialect
+from croupier.service.store import database as databases_module
+from croupier.service.store.database import (
+    ASKED_AT_ONCE,
+    Database,
+    DatabaseError,
+    Hooks,
+    migrations,
+)
+from croupier.service.store.dialects import Postgres, dialect
 
 Places = Callable[[str], str]
 

@@ -15,12 +15,12 @@ import pytest
 from croupier.cli.demonstrating import demo_words
 from croupier.cli.main import main
 from croupier.plan import Plan
-from croupier.service.comparison import BatchMeans, compare
-from croupier.service.crowd import Crowd, People, Played, account, play_all
-from croupier.service.demo import DemoReport, demo_plan
-from croupier.service.device_settings import DeviceSettings
-from croupier.service.local import LocalError, LocalServices
-from croupier.service.reasons import Refusal
+from croupier.service.demo.comparison import BatchMeans, compare
+from croupier.service.demo.crowd import Crowd, People, Played, account, play_all
+from croupier.service.demo.demo import DemoReport, demo_plan
+from croupier.service.demo.local import LocalError, LocalServices
+from croupier.service.device.settings import DeviceSettings
+from croupier.service.web.reasons import Refusal
 from croupier.wire import Transport
 
 from .town import Town, town

@@ -19,12 +19,12 @@ from croupier import wire
 from croupier.analyzer import Analyzer
 from croupier.client import Client
 from croupier.plan import Plan
-from croupier.service.device import Device, Ticket
-from croupier.service.device_calls import UnreachableError
-from croupier.service.device_sending import Outcome
-from croupier.service.participation import Participation, StateError
-from croupier.service.problems import problem_document
-from croupier.service.reasons import Reason, Refusal
+from croupier.service.device.calls import UnreachableError
+from croupier.service.device.device import Device, Ticket
+from croupier.service.device.participation import Participation, StateError
+from croupier.service.device.sending import Outcome
+from croupier.service.web.problems import problem_document
+from croupier.service.web.reasons import Reason, Refusal
 from croupier.shuffler import Batch, Report, gather
 from croupier.wire import Transport
 
@@ -579,7 +579,7 @@ def test_a_device_that_never_had_a_network_says_so(here: Town) -> None:
 
 
 def test_an_endless_answer_is_not_heard_out(here: Town, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("croupier.service.device_calls.MOST_BYTES", 100)
+    monkeypatch.setattr("croupier.service.device.calls.MOST_BYTES", 100)
     with here.device(0) as device, pytest.raises(UnreachableError, match="longer than 100"):
         device.refresh()
 

@@ -15,13 +15,13 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from croupier.errors import DocumentError, SignatureError
 from croupier.model import Model
 from croupier.plan import Plan
-from croupier.service import documents
-from croupier.service.device import Device
-from croupier.service.device_sending import Outcome
-from croupier.service.device_settings import DeviceSettings
-from croupier.service.documents import Signer
-from croupier.service.keys import Keyring
-from croupier.service.reasons import Reason, Refusal
+from croupier.service.device.device import Device
+from croupier.service.device.sending import Outcome
+from croupier.service.device.settings import DeviceSettings
+from croupier.service.keys.keyring import Keyring
+from croupier.service.travel import documents
+from croupier.service.travel.documents import Signer
+from croupier.service.web.reasons import Reason, Refusal
 from croupier.wire import Transport
 
 from .town import Town, town

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from croupier.errors import DocumentError, SignatureError
 from croupier.model import Model
-from croupier.service import documents
-from croupier.service.documents import LedgerEntry, Signer, verify_chain
+from croupier.service.travel import documents
+from croupier.service.travel.documents import LedgerEntry, Signer, verify_chain
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "documents.json").read_text())
 SIGNER, STRANGER = (Signer(Ed25519PrivateKey.generate()) for _ in "ab")

@@ -24,9 +24,9 @@ from croupier.plan import Plan
 from croupier.privacy import auditing
 from croupier.protocols.base import ShuffleRelease
 from croupier.protocols.vector_sum import VectorSumRelease
-from croupier.service.device_sending import Outcome
-from croupier.service.learning import AnalyzerStore
-from croupier.service.lessons import Published
+from croupier.service.analyzer.learning import AnalyzerStore
+from croupier.service.analyzer.lessons import Published
+from croupier.service.device.sending import Outcome
 from croupier.shuffler import Batch, Messages
 from croupier.simulation import devices
 from croupier.wire import Transport

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from croupier.service.states import State
+from croupier.service.shuffler.states import State
 
 from .shared_simulation import TREE, SharedSimulation
 from .simulation import PLAN, USERS, Fault, Moment, Simulation

@@ -17,8 +17,9 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from croupier import wire
 from croupier.errors import DocumentError, KeyringError, SealError, SignatureError, WireError
 from croupier.model import Model
-from croupier.service import documents, keystore, sealing, shares, unsealing
-from croupier.service.keylist import ACTIVE, SEAL, Key, KeyList
+from croupier.service.keys import keystore
+from croupier.service.keys.keylist import ACTIVE, SEAL, Key, KeyList
+from croupier.service.travel import documents, sealing, shares, unsealing
 from croupier.shuffler import Messages, Shapes
 from croupier.wire import BatchHeader, Record, Transport
 

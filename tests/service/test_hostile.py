@@ -18,9 +18,9 @@ from croupier import wire
 from croupier.analyzer import Analyzer
 from croupier.client import Client
 from croupier.plan import Plan
-from croupier.service.crowd import Crowd, People, Played, play_all
-from croupier.service.device_settings import DeviceSettings
-from croupier.service.local import LocalServices, ledger
+from croupier.service.demo.crowd import Crowd, People, Played, play_all
+from croupier.service.demo.local import LocalServices, ledger
+from croupier.service.device.settings import DeviceSettings
 from croupier.shuffler import Batch, gather
 from croupier.wire import Transport
 

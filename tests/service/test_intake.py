@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from croupier.service.database import ASKED_AT_ONCE, Database
-from croupier.service.intake import Upload, marks
-from croupier.service.reasons import Reason
-from croupier.service.states import Basis, State
+from croupier.service.shuffler.intake import Upload, marks
+from croupier.service.shuffler.states import Basis, State
+from croupier.service.store.database import ASKED_AT_ONCE, Database
+from croupier.service.web.reasons import Reason
 from croupier.wire import Record, Transport
 
 from .world import (

@@ -11,10 +11,11 @@ import pytest
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
 from croupier.errors import DocumentError, KeyringError, SignatureError
-from croupier.service import documents, keystore
-from croupier.service.keylist import ACTIVE, EXPIRED, PENDING, SEAL, SIGN, Key, KeyList
-from croupier.service.keys import GRACE, Keyring
-from croupier.service.sealing import seal, unseal
+from croupier.service.keys import keystore
+from croupier.service.keys.keylist import ACTIVE, EXPIRED, PENDING, SEAL, SIGN, Key, KeyList
+from croupier.service.keys.keyring import GRACE, Keyring
+from croupier.service.travel import documents
+from croupier.service.travel.sealing import seal, unseal
 
 PASSPHRASE = b"correct horse battery staple"
 NOW = 1_000_000.0

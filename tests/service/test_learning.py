@@ -13,10 +13,10 @@ from croupier.analyzer import Analyzer
 from croupier.errors import DocumentError
 from croupier.model import Model
 from croupier.plan import Plan
-from croupier.service.database import Database, Hooks
-from croupier.service.learning import AnalyzerStore
-from croupier.service.lessons import Published
-from croupier.service.reasons import Reason, Refusal
+from croupier.service.analyzer.learning import AnalyzerStore
+from croupier.service.analyzer.lessons import Published
+from croupier.service.store.database import Database, Hooks
+from croupier.service.web.reasons import Reason, Refusal
 from croupier.shuffler import Batch
 
 from .world import noiseless

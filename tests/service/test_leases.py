@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from croupier.service.batching import ShufflerStore
-from croupier.service.database import Database
-from croupier.service.reasons import Reason, Refusal
-from croupier.service.states import Basis, Released
+from croupier.service.shuffler.batching import ShufflerStore
+from croupier.service.shuffler.states import Basis, Released
+from croupier.service.store.database import Database
+from croupier.service.web.reasons import Reason, Refusal
 
 from .world import (
     HASHES,

@@ -11,10 +11,10 @@ import pytest
 
 from croupier.errors import DocumentError
 from croupier.plan import Plan
-from croupier.service.database import Database
-from croupier.service.documents import LedgerEntry
-from croupier.service.reasons import Reason, Refusal
-from croupier.service.states import State
+from croupier.service.shuffler.states import State
+from croupier.service.store.database import Database
+from croupier.service.travel.documents import LedgerEntry
+from croupier.service.web.reasons import Reason, Refusal
 
 from .world import (
     HASHES,

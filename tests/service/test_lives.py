@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from croupier.plan import Plan
-from croupier.service.batching import ShufflerStore
-from croupier.service.carriage import Bits
-from croupier.service.database import Database
-from croupier.service.reasons import Reason, Refusal
-from croupier.service.states import Basis, BatchState, State
+from croupier.service.shuffler.batching import ShufflerStore
+from croupier.service.shuffler.carriage import Bits
+from croupier.service.shuffler.states import Basis, BatchState, State
+from croupier.service.store.database import Database
+from croupier.service.web.reasons import Reason, Refusal
 
 from .world import (
     HASHES,

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from croupier.service import unsealing
-from croupier.service.openers import MOST_IN_FLIGHT, Helper, Openers
-from croupier.service.unsealing import READY, Job, answer, frame
+from croupier.service.shuffler.openers import MOST_IN_FLIGHT, Helper, Openers
+from croupier.service.travel import unsealing
+from croupier.service.travel.unsealing import READY, Job, answer, frame
 
 from .test_unsealing import BINDING, KEY, OTHER, PATIENCE, job, mixed, report
 
@@ -151,7 +151,7 @@ def test_a_helper_that_is_killed_under_load_costs_no_report_and_comes_back() -> 
 def test_a_helper_that_stands_still_is_replaced_and_its_jobs_are_done_here(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("croupier.service.openers.END_SECONDS", 0.05)
+    monkeypatch.setattr("croupier.service.shuffler.openers.END_SECONDS", 0.05)
 
     async def scene() -> None:
         async with running(pause=0.0, patience=0.05) as openers:
@@ -217,7 +217,7 @@ def test_closing_while_a_helper_is_being_ended_leaves_no_process(
             os.kill(pid, signal.SIGSTOP)
             assert await openers.open([job(b"payload")]) == [[b"payload"]]
             await asyncio.sleep(0.01)
-            monkeypatch.setattr("croupier.service.openers.END_SECONDS", 0.05)
+            monkeypatch.setattr("croupier.service.shuffler.openers.END_SECONDS", 0.05)
         assert not Path(f"/proc/{pid}").exists()
 
     asyncio.run(scene())
@@ -230,7 +230,7 @@ def children() -> set[str]:
 
 PARENT = """
 import asyncio
-from croupier.service.openers import Openers
+from croupier.service.shuffler.openers import Openers
 
 async def main():
     openers = Openers(2, "shuffler")
@@ -327,7 +327,7 @@ def test_a_job_that_fits_no_frame_is_done_here(monkeypatch: pytest.MonkeyPatch) 
     async def scene() -> None:
         async with running() as openers:
             (helper,) = openers.ready
-            monkeypatch.setattr("croupier.service.openers.LONGEST", 100)
+            monkeypatch.setattr("croupier.service.shuffler.openers.LONGEST", 100)
             assert await helper.ask(job(b"payload"), PATIENCE) is None
             assert await openers.open([job(b"payload")]) == [[b"payload"]]
             assert openers.ready == [helper]

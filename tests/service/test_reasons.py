@@ -7,7 +7,7 @@ from http import HTTPStatus
 import pytest
 
 from croupier.errors import CroupierError
-from croupier.service.reasons import Reason, Refusal
+from croupier.service.web.reasons import Reason, Refusal
 
 DESIGNED = {
     "id-conflict": 409,

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from croupier.service.batching import ShufflerStore
-from croupier.service.database import Database
-from croupier.service.intake import Upload
-from croupier.service.states import Basis
+from croupier.service.shuffler.batching import ShufflerStore
+from croupier.service.shuffler.intake import Upload
+from croupier.service.shuffler.states import Basis
+from croupier.service.store.database import Database
 
 from .world import account, fill, noiseless, upload
 

@@ -19,9 +19,9 @@ from croupier import wire
 from croupier.coins import SystemCoins
 from croupier.errors import SealError
 from croupier.plan import Plan
-from croupier.service import sealing
-from croupier.service.documents import key_id
-from croupier.service.sealing import OVERHEAD, Binding, open_report, seal_report
+from croupier.service.travel import sealing
+from croupier.service.travel.documents import key_id
+from croupier.service.travel.sealing import OVERHEAD, Binding, open_report, seal_report
 from croupier.shuffler import Messages, Shapes, gather, shapes_of, shuffle
 from croupier.wire import Transport
 

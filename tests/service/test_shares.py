@@ -15,9 +15,9 @@ from scipy.stats import chisquare
 from croupier import wire
 from croupier.coins import SeededCoins, SystemCoins
 from croupier.errors import RefusedError
-from croupier.service import shares
-from croupier.service.sealing import Binding
-from croupier.service.shares import REPORT, SEED, SHARE
+from croupier.service.travel import shares
+from croupier.service.travel.sealing import Binding
+from croupier.service.travel.shares import REPORT, SEED, SHARE
 from croupier.shuffler import Shapes, gather, shapes_of, shuffle
 from croupier.wire import Transport
 
@@ -94,7 +94,9 @@ def test_a_batch_whose_counts_could_wrap_around_is_refused() -> None:
 def test_what_the_analyzer_gets_of_a_report_is_uniform_whatever_was_counted(
     count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("croupier.service.shares.secrets.token_bytes", SeededCoins(count).token)
+    monkeypatch.setattr(
+        "croupier.service.travel.shares.secrets.token_bytes", SeededCoins(count).token
+    )
     drawn = np.array([shares.split(np.array([count, count]))[1] for _ in range(20000)])
     for column in drawn.T:
         for shift in (0, 8, 16, 24):

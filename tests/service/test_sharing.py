@@ -11,13 +11,13 @@ import pytest
 
 from croupier import wire
 from croupier.errors import WireError
-from croupier.service import shares
-from croupier.service.batching import ShufflerStore
-from croupier.service.carriage import Shares
-from croupier.service.database import Database
-from croupier.service.learning import AnalyzerStore
-from croupier.service.reasons import Reason, Refusal
-from croupier.service.states import Basis, Released, State
+from croupier.service.analyzer.learning import AnalyzerStore
+from croupier.service.shuffler.batching import ShufflerStore
+from croupier.service.shuffler.carriage import Shares
+from croupier.service.shuffler.states import Basis, Released, State
+from croupier.service.store.database import Database
+from croupier.service.travel import shares
+from croupier.service.web.reasons import Reason, Refusal
 
 from .devices import KEY, PUBLIC, USERS, packed, plan_of, reports, upload
 from .world import basis

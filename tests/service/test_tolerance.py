@@ -8,7 +8,7 @@ import pytest
 
 from croupier.plan import Plan
 from croupier.privacy.budget import Budget
-from croupier.service.tolerance import _most, least_opened
+from croupier.service.travel.tolerance import _most, least_opened
 
 from .devices import USERS, plan_of
 

@@ -13,13 +13,13 @@ from croupier import wire
 from croupier.analyzer import Analyzer
 from croupier.client import Client
 from croupier.plan import Plan
-from croupier.service import counting, shares
-from croupier.service.batching import ShufflerStore
-from croupier.service.carriage import Shares
-from croupier.service.database import Database
-from croupier.service.learning import AnalyzerStore
-from croupier.service.sealing import OVERHEAD
-from croupier.service.states import Basis, BatchState, Released
+from croupier.service.analyzer.learning import AnalyzerStore
+from croupier.service.shuffler.batching import ShufflerStore
+from croupier.service.shuffler.carriage import Shares
+from croupier.service.shuffler.states import Basis, BatchState, Released
+from croupier.service.store.database import Database
+from croupier.service.travel import counting, shares
+from croupier.service.travel.sealing import OVERHEAD
 from croupier.shuffler import Report, Shuffler
 
 from .devices import BUDGET, KEY, PUBLIC, USERS, packed, plan_of, reports, send, upload

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from croupier.service import unsealing
-from croupier.service.sealing import Binding, open_report, seal, seal_report
-from croupier.service.unsealing import LONGEST, READY, FrameError, Job, answer, frame, serve
+from croupier.service.travel import unsealing
+from croupier.service.travel.sealing import Binding, open_report, seal, seal_report
+from croupier.service.travel.unsealing import LONGEST, READY, FrameError, Job, answer, frame, serve
 from croupier.wire import Transport
 
 KEY, OTHER = X25519PrivateKey.generate(), X25519PrivateKey.generate()

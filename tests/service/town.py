@@ -16,13 +16,13 @@ import httpx
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
 from croupier.plan import Plan
-from croupier.service.analyzer_app import AnalyzerApp
-from croupier.service.device import Device
-from croupier.service.device_settings import DeviceSettings
-from croupier.service.layout import lay_out
-from croupier.service.settings import read_settings
-from croupier.service.shuffler_app import ShufflerApp
-from croupier.service.startup import analyzer_parts, shuffler_parts
+from croupier.service.analyzer.app import AnalyzerApp
+from croupier.service.device.device import Device
+from croupier.service.device.settings import DeviceSettings
+from croupier.service.operation.layout import lay_out
+from croupier.service.operation.settings import read_settings
+from croupier.service.operation.startup import analyzer_parts, shuffler_parts
+from croupier.service.shuffler.app import ShufflerApp
 from croupier.wire import Transport
 
 Answer = TypeVar("Answer")
@@ -165,7 +165,7 @@ def town(plan: Plan, transport: Transport = Transport.BITS) -> Iterator[Town]:
         return Scrypt(**{**options, "n": 2, "r": 1, "p": 1})
 
     with (
-        mock.patch("croupier.service.keystore.Scrypt", quick),
+        mock.patch("croupier.service.keys.keystore.Scrypt", quick),
         mock.patch.object(Plan, "to_json", _remembered),
         tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.exists() else None) as directory,
     ):

@@ -11,14 +11,14 @@ import numpy as np
 
 from croupier import wire
 from croupier.plan import Plan
-from croupier.service.batching import ShufflerStore
-from croupier.service.carriage import Bits
-from croupier.service.database import Database
-from croupier.service.intake import Upload
-from croupier.service.learning import AnalyzerStore
-from croupier.service.lessons import Published
-from croupier.service.reasons import Reason
-from croupier.service.states import Basis, BatchState, Released
+from croupier.service.analyzer.learning import AnalyzerStore
+from croupier.service.analyzer.lessons import Published
+from croupier.service.shuffler.batching import ShufflerStore
+from croupier.service.shuffler.carriage import Bits
+from croupier.service.shuffler.intake import Upload
+from croupier.service.shuffler.states import Basis, BatchState, Released
+from croupier.service.store.database import Database
+from croupier.service.web.reasons import Reason
 from croupier.shuffler import Batch
 
 

@@ -14,7 +14,7 @@ from croupier.cli import options, screen
 from croupier.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from croupier.service.demo import DemoReport
+    from croupier.service.demo.demo import DemoReport
 
 EXTRA = "service"
 MEMORY = Path("/dev/shm")  # noqa: S108 - the directory in it is made by mkdtemp
@@ -80,7 +80,7 @@ def _facts(report: DemoReport, kept: bool) -> list[str]:
 def _service() -> Any:
     """The demo, where its dependencies are installed."""
     try:
-        from croupier.service import demo as service
+        from croupier.service.demo import demo as service
     except ImportError as missing:
         raise MissingExtraError(missing.name or "starlette", EXTRA) from missing
     return service

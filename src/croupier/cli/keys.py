@@ -12,8 +12,8 @@ from croupier.cli import options, screen
 from croupier.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from croupier.service.keylist import Key
-    from croupier.service.keys import Keyring
+    from croupier.service.keys.keylist import Key
+    from croupier.service.keys.keyring import Keyring
 
 DAY = 24 * 3600
 
@@ -79,8 +79,8 @@ def list_keys(
 
 def _ring(role: str, directory: Path, passphrase_file: Path, create: bool = False) -> Keyring:
     try:
-        from croupier.service.keys import Keyring
-        from croupier.service.keystore import FILE
+        from croupier.service.keys.keyring import Keyring
+        from croupier.service.keys.keystore import FILE
     except ImportError as missing:
         raise MissingExtraError("cryptography", "service") from missing
     passphrase = screen.read_text(passphrase_file).strip().encode()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from croupier.service.device import Device, Ticket
-    from croupier.service.device_calls import UnreachableError
-    from croupier.service.device_sending import Outcome
-    from croupier.service.device_settings import DeviceSettings
-    from croupier.service.reasons import Reason, Refusal
+    from croupier.service.device.calls import UnreachableError
+    from croupier.service.device.device import Device, Ticket
+    from croupier.service.device.sending import Outcome
+    from croupier.service.device.settings import DeviceSettings
+    from croupier.service.web.reasons import Reason, Refusal
 
 __all__ = [
     "Device",

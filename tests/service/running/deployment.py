@@ -16,15 +16,10 @@ from croupier import wire
 from croupier.client import Client
 from croupier.model import Model
 from croupier.plan import Plan
-from croupier.service.analyzer_app import AnalyzerApp
-from croupier.service.database import Database
-from croupier.service.documents import verify_model
-from croupier.service.layout import lay_out
-from croupier.service.packaging import Address, package
-from croupier.service.sealing import NO_PUBLIC_KEY, Binding
-from croupier.service.settings import Settings, read_settings
-from croupier.service.shuffler_app import ShufflerApp
-from croupier.service.startup import (
+from croupier.service.analyzer.app import AnalyzerApp
+from croupier.service.operation.layout import lay_out
+from croupier.service.operation.settings import Settings, read_settings
+from croupier.service.operation.startup import (
     AnalyzerParts,
     ShufflerParts,
     analyzer_parts,
@@ -32,6 +27,11 @@ from croupier.service.startup import (
     shuffler_parts,
     shuffler_store,
 )
+from croupier.service.shuffler.app import ShufflerApp
+from croupier.service.store.database import Database
+from croupier.service.travel.documents import verify_model
+from croupier.service.travel.packaging import Address, package
+from croupier.service.travel.sealing import NO_PUBLIC_KEY, Binding
 from croupier.shuffler import Report
 from croupier.wire import Record, Transport
 

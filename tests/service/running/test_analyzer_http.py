@@ -10,9 +10,9 @@ import pytest
 
 from croupier import wire
 from croupier.plan import Plan
-from croupier.service.analyzer_client import signed_share
-from croupier.service.documents import sign_batch, verify_model
-from croupier.service.keylist import KeyList
+from croupier.service.keys.keylist import KeyList
+from croupier.service.travel.documents import sign_batch, verify_model
+from croupier.service.travel.handover import signed_share
 from croupier.wire import Transport
 
 from .conftest import Deploy

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from croupier.service.commits import MOST_AT_ONCE, GroupCommit
-from croupier.service.reasons import Reason, Refusal
+from croupier.service.shuffler.commits import MOST_AT_ONCE, GroupCommit
+from croupier.service.web.reasons import Reason, Refusal
 
 
 class Ledger:

@@ -15,8 +15,8 @@ import pytest
 import uvicorn
 
 from croupier import wire
-from croupier.service import server
-from croupier.service.analyzer_app import AnalyzerApp
+from croupier.service.analyzer.app import AnalyzerApp
+from croupier.service.web import server
 from croupier.wire import Transport
 
 from .conftest import Deploy

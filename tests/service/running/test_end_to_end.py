@@ -14,14 +14,14 @@ from croupier import wire
 from croupier.analyzer import Analyzer
 from croupier.model import Model
 from croupier.plan import Plan
-from croupier.service import sealing
-from croupier.service.carriage import carriage
-from croupier.service.documents import LedgerEntry, key_id, verify_batch, verify_chain
-from croupier.service.operations import why
-from croupier.service.packaging import payload
-from croupier.service.reasons import Reason, Refusal
-from croupier.service.sealing import Binding
-from croupier.service.states import State
+from croupier.service.operation.operations import why
+from croupier.service.shuffler.carriage import carriage
+from croupier.service.shuffler.states import State
+from croupier.service.travel import sealing
+from croupier.service.travel.documents import LedgerEntry, key_id, verify_batch, verify_chain
+from croupier.service.travel.packaging import payload
+from croupier.service.travel.sealing import Binding
+from croupier.service.web.reasons import Reason, Refusal
 from croupier.shuffler import OpenChannels, Report, gather
 from croupier.wire import Record, Transport
 

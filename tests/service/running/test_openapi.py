@@ -15,8 +15,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from croupier.service.analyzer_client import BATCH_TYPE, SHARE_TYPE
-from croupier.service.openapi import RECORDS_TYPE
+from croupier.service.travel.handover import BATCH_TYPE, SHARE_TYPE
+from croupier.service.web.openapi import RECORDS_TYPE
 
 from .deployment import Deployment
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from croupier.service.operations import Neighbour, Retired, retire, status, why
-from croupier.service.settings import Batches, Short
-from croupier.service.startup import StartError
-from croupier.service.states import BatchState, State
-from croupier.service.tables import SettingsError
+from croupier.service.operation.operations import Neighbour, Retired, retire, status, why
+from croupier.service.operation.settings import Batches, Short
+from croupier.service.operation.startup import StartError
+from croupier.service.operation.tables import SettingsError
+from croupier.service.shuffler.states import BatchState, State
 
 from .conftest import Deploy
 from .deployment import USERS, reason
@@ -38,9 +38,10 @@ def test_every_state_of_a_batch_has_its_answer(found: BatchState, words: str) ->
 
 def told(answers: dict[str, Neighbour], monkeypatch: pytest.MonkeyPatch) -> None:
     """What the two services would say."""
-    monkeypatch.setattr("croupier.service.operations.own_url", lambda _: "own")
+    monkeypatch.setattr("croupier.service.operation.operations.own_url", lambda _: "own")
     monkeypatch.setattr(
-        "croupier.service.operations.ask", lambda url: answers["own" if url == "own" else "peer"]
+        "croupier.service.operation.operations.ask",
+        lambda url: answers["own" if url == "own" else "peer"],
     )
 
 

@@ -13,13 +13,13 @@ import httpx
 import pytest
 
 from croupier import wire
-from croupier.service.intake import Upload
-from croupier.service.packaging import Address, package
-from croupier.service.reasons import Reason
-from croupier.service.reception import OPENED_HERE, OPENED_TOGETHER
-from croupier.service.sealing import Binding, seal_report
-from croupier.service.settings import Access, Limits, Settings, token_hash
-from croupier.service.startup import open_keyring
+from croupier.service.operation.settings import Access, Limits, Settings, token_hash
+from croupier.service.operation.startup import open_keyring
+from croupier.service.shuffler.intake import Upload
+from croupier.service.shuffler.reception import OPENED_HERE, OPENED_TOGETHER
+from croupier.service.travel.packaging import Address, package
+from croupier.service.travel.sealing import Binding, seal_report
+from croupier.service.web.reasons import Reason
 from croupier.wire import Record, Transport
 
 from .conftest import Deploy
@@ -257,7 +257,7 @@ def helped(
 ) -> Deployment:
     """With so many helpers, all of them ready; where there are any, they must do it."""
     if request.param:
-        monkeypatch.delattr("croupier.service.unsealing.Job.opened")
+        monkeypatch.delattr("croupier.service.travel.unsealing.Job.opened")
     services = deploy(change=limited(openers=request.param))
 
     async def start() -> None:
@@ -417,7 +417,7 @@ def test_a_rotated_key_opens_until_its_time_is_over(
     ring.rotate()
     assert services.post(old).status_code == 201
     assert services.post(services.record(1)).status_code == 201
-    monkeypatch.setattr("croupier.service.keys.time.time", lambda: 4e9)
+    monkeypatch.setattr("croupier.service.keys.keyring.time.time", lambda: 4e9)
     assert reason(services.post(other)) == "unknown-key"
     assert services.post(old).status_code == 201
     roles.close()

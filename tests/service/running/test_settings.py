@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from croupier.service.layout import lay_out
-from croupier.service.settings import (
+from croupier.service.operation.layout import lay_out
+from croupier.service.operation.settings import (
     Role,
     Short,
     read_secret,
     read_settings,
     token_hash,
 )
-from croupier.service.tables import SettingsError
+from croupier.service.operation.tables import SettingsError
 from croupier.wire import Transport
 
 from .deployment import Roles, made_plan

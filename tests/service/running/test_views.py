@@ -13,10 +13,10 @@ import pytest
 from scipy.stats import chisquare, norm
 
 from croupier import wire
-from croupier.service import logs
-from croupier.service.carriage import carriage
-from croupier.service.sealing import OVERHEAD
-from croupier.service.shares import SEED
+from croupier.service.shuffler.carriage import carriage
+from croupier.service.travel.sealing import OVERHEAD
+from croupier.service.travel.shares import SEED
+from croupier.service.web import logs
 from croupier.wire import Transport
 
 from .conftest import Deploy

@@ -5,8 +5,8 @@ from __future__ import annotations
 from croupier.service.console import words
 from croupier.service.console.common_sight import Snapshot
 from croupier.service.console.parts import Section, Table
-from croupier.service.metrics import INTERNAL
-from croupier.service.reasons import Reason
+from croupier.service.web.metrics import INTERNAL
+from croupier.service.web.reasons import Reason
 
 TITLES = {reason.code: reason.title for reason in Reason} | {INTERNAL: "An error of the service"}
 USES = {"seal": "to seal for", "sign": "to sign with"}

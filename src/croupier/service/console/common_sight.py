@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from croupier.service.keys import Keyring
-from croupier.service.metrics import ACCEPTED, Tally
+from croupier.service.keys.keyring import Keyring
+from croupier.service.web.metrics import ACCEPTED, Tally
 
 Snapshot = dict[str, Any]
 

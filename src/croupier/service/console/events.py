@@ -12,7 +12,7 @@ from starlette.responses import Response, StreamingResponse
 
 from croupier.errors import CroupierError
 from croupier.service.console.parts import Page
-from croupier.service.problems import plain_problem
+from croupier.service.web.problems import plain_problem
 
 EVERY = 1.0
 MOST_LISTENERS = 16

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from croupier.service.metrics import ACCEPTED, INTERNAL
-from croupier.service.reasons import Reason
+from croupier.service.web.metrics import ACCEPTED, INTERNAL
+from croupier.service.web.reasons import Reason
 
 LONGEST = 200
 

@@ -11,7 +11,6 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from croupier.service import answers
 from croupier.service.console.analyzer_page import analyzer_page
 from croupier.service.console.common_sight import Snapshot
 from croupier.service.console.events import EVERY, MOST_LISTENERS, Events, Recent
@@ -19,6 +18,7 @@ from croupier.service.console.listed import only_listed
 from croupier.service.console.markup import html, static
 from croupier.service.console.parts import Page
 from croupier.service.console.shuffler_page import shuffler_page
+from croupier.service.web import answers
 
 PAGES: dict[str, Callable[[Snapshot], Page]] = {
     "shuffler": shuffler_page,

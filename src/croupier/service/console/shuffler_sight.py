@@ -6,13 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from croupier.service import operations, states
 from croupier.service.console.common_sight import NEWEST, Snapshot, keys, refused
-from croupier.service.database import Transaction
-from croupier.service.metrics import ACCEPTED, ShufflerMetrics
-from croupier.service.newest import Newest
-from croupier.service.startup import ShufflerParts
-from croupier.service.states import BatchState
+from croupier.service.operation import operations
+from croupier.service.operation.startup import ShufflerParts
+from croupier.service.shuffler import states
+from croupier.service.shuffler.newest import Newest
+from croupier.service.shuffler.states import BatchState
+from croupier.service.store.database import Transaction
+from croupier.service.web.metrics import ACCEPTED, ShufflerMetrics
 
 _BATCHES = """
 SELECT batch, state, filled, size, model_version FROM batches

@@ -1,0 +1,1 @@
+"""The analyzer: learns from every batch once, and publishes models."""

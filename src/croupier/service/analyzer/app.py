@@ -1,0 +1,237 @@
+"""The analyzer over HTTP: plans and models for devices, batches from the shuffler."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, TypeVar
+
+import httpx
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from croupier.service.analyzer.delivery import Answer, Delivery
+from croupier.service.console import Ages, AnalyzerSight, console_routes
+from croupier.service.keys.trust import Trust
+from croupier.service.operation.startup import AnalyzerParts
+from croupier.service.travel.handover import SIGNATURE
+from croupier.service.web import answers, guards, logs, metrics
+from croupier.service.web.metrics import AnalyzerMetrics
+from croupier.service.web.openapi import analyzer_api
+from croupier.service.web.reasons import Reason, Refusal
+
+Found = TypeVar("Found")
+
+MOST_WAITING = 4
+"""Batches in memory at once; one is learnt from, the others wait."""
+
+
+class AnalyzerApp:
+    """An ASGI application over the analyzer's parts.
+
+    ``transport`` is the way to the shuffler, which is asked for its keys only after a rotation.
+    ``pages`` are further routes, such as the console's.
+    """
+
+    def __init__(
+        self,
+        parts: AnalyzerParts,
+        *,
+        transport: httpx.AsyncBaseTransport | None = None,
+        pages: Sequence[BaseRoute] = (),
+    ) -> None:
+        self.parts = parts
+        self.metrics = AnalyzerMetrics()
+        self._trust = Trust("shuffler", parts.trusted, parts.settings.peer.url, transport)
+        self._delivery = Delivery(parts, self._trust)
+        self._reads = ThreadPoolExecutor(1, "reads")
+        self._lessons = ThreadPoolExecutor(1, "lessons")
+        self._log = logs.logger("analyzer")
+        self._waiting = 0
+        self._draining = False
+        self._ages = Ages()
+        self._plan_text = parts.plan.to_json()
+        self._routed = Starlette(
+            routes=[*self._routes(), *self._console(), *pages],
+            exception_handlers=answers.EXCEPTION_HANDLERS,
+            lifespan=self._lifespan,
+        )
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Everything is routed."""
+        await self._routed(scope, receive, send)
+
+    def drain(self) -> None:
+        """Take nothing new; a batch that was taken is still learnt from."""
+        self._draining = True
+
+    async def close(self) -> None:
+        """Finish what was taken, then end the threads."""
+        self.drain()
+        for thread in (self._lessons, self._reads):
+            await asyncio.to_thread(thread.shutdown)
+
+    def _routes(self) -> list[Route]:
+        return [
+            *answers.common_routes(self._blockers, self._metrics, analyzer_api()),
+            Route("/v1/keys", self._keys),
+            Route("/v1/models/{hash}", self._model),
+            Route("/v1/plans/{plan}", self._plan),
+            Route("/v1/plans/{plan}/model", self._newest),
+            Route("/v1/plans/{plan}/ledger", self._ledger),
+            Route("/v1/plans/{plan}/batches", self._batches, methods=["POST"]),
+            Route("/v1/plans/{plan}/batches/{batch}/share", self._share, methods=["POST"]),
+        ]
+
+    def _console(self) -> list[Route]:
+        """The operator's page, unless it is turned off."""
+        sight = AnalyzerSight(self.parts, self.metrics, self._ages, lambda: self._draining)
+        return console_routes(sight.snapshot, self._read) if self.parts.settings.console else []
+
+    # What devices read
+
+    async def _keys(self, _request: Request) -> Response:
+        self.parts.keyring.tidy()
+        return Response(
+            self.parts.keyring.document(),
+            headers={"cache-control": answers.REVALIDATED},
+            media_type="application/json",
+        )
+
+    async def _plan(self, request: Request) -> Response:
+        plan_id = self._named(request)
+        return answers.tagged(request, self._plan_text, plan_id, answers.IMMUTABLE)
+
+    async def _newest(self, request: Request) -> Response:
+        published = await self._read(partial(self.parts.store.newest, self._named(request)))
+        tag = published.model.hash
+        return answers.tagged(request, published.document, tag, answers.REVALIDATED)
+
+    async def _model(self, request: Request) -> Response:
+        name = request.path_params["hash"]
+        text = await self._read(partial(self.parts.store.document, name))
+        return answers.tagged(request, text, name, answers.IMMUTABLE)
+
+    async def _ledger(self, request: Request) -> Response:
+        plan_id = self._named(request)
+        entries = await self._read(partial(self.parts.store.ledger, plan_id))
+        listed = [entry.content | {"hash": entry.hash} for entry in entries]
+        return JSONResponse({"plan": plan_id, "entries": listed})
+
+    # What the shuffler sends
+
+    async def _batches(self, request: Request) -> Response:
+        return await self._counted(request, self._delivered)
+
+    async def _share(self, request: Request) -> Response:
+        return await self._counted(request, self._settled)
+
+    async def _delivered(self, request: Request) -> Answer:
+        most = await self._read(self._delivery.most_bytes)
+        body = await guards.read_body(request.scope, request.receive, most)
+        signature = await self._signature(request)
+        return await self._learn(partial(self._delivery.take, body, signature))
+
+    async def _settled(self, request: Request) -> Answer:
+        most = 4 * self.parts.settings.limits.body_bytes
+        body = await guards.read_body(request.scope, request.receive, most)
+        signature = await self._signature(request)
+        index = _whole(request.path_params["batch"])
+        return await self._learn(partial(self._delivery.share, index, body, signature))
+
+    async def _signature(self, request: Request) -> str:
+        """The signature's text; if it is by a new key, that is looked for."""
+        signature = request.headers.get(SIGNATURE, "")
+        await self._trust.meet(signature)
+        return signature
+
+    async def _counted(self, request: Request, work: Callable[[Request], Any]) -> Response:
+        """The answer of ``work``, counted by its outcome."""
+        try:
+            self._admit(request)
+            answer = await work(request)
+        except Refusal as refusal:
+            self.metrics.batches.add(refusal.reason)
+            self._log.warning("batch refused", reason=refusal.reason.code)
+            raise
+        except Exception as error:  # counted, and then left to whoever handles it
+            self.metrics.batches.add(metrics.INTERNAL)
+            self._log.error("batch failed", error=type(error).__name__, where=logs.where(error))
+            raise
+        self.metrics.batches.add(None)
+        facts = {name: answer[name] for name in ("batch", "model_version") if name in answer}
+        self._log.info("batch taken", **facts)
+        if "model_version" in facts:
+            self._ages.see(facts["model_version"])
+        return JSONResponse(answer)
+
+    def _admit(self, request: Request) -> None:
+        if self._draining:
+            raise Refusal(Reason.DRAINING)
+        guards.require_token(request.scope, self.parts.settings.access.token_hash)
+        self._named(request)
+        if self._waiting >= MOST_WAITING:
+            raise Refusal(Reason.QUEUE_FULL)
+
+    async def _learn(self, work: Callable[[], Answer]) -> Answer:
+        """Batches are learnt from one at a time."""
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._lessons, work)
+        finally:
+            self._waiting -= 1
+
+    # Both
+
+    def _named(self, request: Request) -> str:
+        """The plan in the path, which must be ours."""
+        if request.path_params["plan"] != self.parts.plan.id:
+            raise Refusal(Reason.WRONG_PLAN)
+        return self.parts.plan.id
+
+    async def _read(self, work: Callable[[], Found]) -> Found:
+        return await asyncio.get_running_loop().run_in_executor(self._reads, work)
+
+    async def _metrics(self, _request: Request) -> Response:
+        plan, store = self.parts.plan, self.parts.store
+        published = await self._read(partial(store.newest, plan.id))
+        repairs = await self._read(partial(store.repairs, plan.id))
+        clipped = await self._read(partial(store.clipped, plan.id))
+        dropped = await self._read(partial(store.dropped, plan.id))
+        batches = plan.schedule.batches
+        done = batches if published.next_batch is None else published.next_batch
+        self.metrics.gauges.set(
+            next_batch=done,
+            ledger_batches=done,
+            ledger_batches_left=batches - done,
+            model_version=published.model.version,
+            model_repairs=repairs,
+            clipped_counts=clipped,
+            dropped_attempts=dropped,
+        )
+        return Response(self.metrics.text(), media_type=metrics.MEDIA_TYPE)
+
+    async def _blockers(self) -> list[str]:
+        if self._draining:
+            return ["the service is shutting down"]
+        await self._read(partial(self.parts.store.newest, self.parts.plan.id))
+        return []
+
+    @asynccontextmanager
+    async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
+        first = await self._read(partial(self.parts.store.newest, self.parts.plan.id))
+        self._ages.see(first.model.version)
+        yield
+        await self.close()
+
+
+def _whole(text: str) -> int:
+    """A batch's index in a path."""
+    if not (text.isascii() and text.isdigit() and len(text) <= 10):
+        raise Refusal(Reason.NOT_FOUND)
+    return int(text)

@@ -1,0 +1,1 @@
+"""All three roles live on one machine, with a crowd of simulated users."""

@@ -1,0 +1,192 @@
+"""The device: chooses with the published model and reports, over HTTP, in the user's interest.
+
+Choosing and randomising are ``croupier.client``'s. The modules beside this one fetch and verify
+(``device_trust``), keep what must survive (``participation``, ``device_state``) and send
+(``device_sending``).
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Self
+
+import httpx
+import numpy as np
+from numpy.typing import ArrayLike
+
+from croupier import wire
+from croupier.client import Client
+from croupier.contribution import contribution
+from croupier.model import Model
+from croupier.packing import sized
+from croupier.plan import Plan
+from croupier.service.device.calls import LaterRefusal, Services, UnreachableError
+from croupier.service.device.sending import Outcome, Sender
+from croupier.service.device.settings import DeviceSettings
+from croupier.service.device.state import DeviceFiles, OpenChoice, Queued
+from croupier.service.device.trust import Announced, Beliefs
+from croupier.service.device.waits import PATIENCE, Waits
+from croupier.service.web.reasons import Reason, Refusal
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """The arm to play, and the name under which its reward is told later."""
+
+    id: str
+    arm: int
+
+
+class Device:
+    """One user's device. Its directory is its memory; ``account`` is 32 opaque bytes.
+
+    Everything that is refused raises ``Refusal`` with a ``reason`` of the closed list; where a
+    service is out of reach, ``choose`` and ``reward`` go on with what is on disk. ``http`` may
+    be shared between devices and is then left open; ``sleep`` waits between tries.
+    """
+
+    def __init__(
+        self,
+        settings: DeviceSettings,
+        account: bytes,
+        directory: str | Path,
+        *,
+        http: httpx.Client | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._settings = settings
+        sized("account", account, wire.ACCOUNT)
+        self._files = DeviceFiles(directory, settings.plan_id)
+        self._own_http = http is None
+        self._http = httpx.Client(follow_redirects=False) if http is None else http
+        services = Services(settings, self._http)
+        announced = Announced(settings, services, self._files)
+        self._beliefs = Beliefs(settings, services, self._files, announced)
+        self._sender = Sender(settings, account, self._files, services, announced, self._beliefs)
+        self._sleep = sleep
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the directory and the connections."""
+        self._files.close()
+        if self._own_http:
+            self._http.close()
+
+    # What is known
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that the app pinned, its guarantee computed again."""
+        self._require_in()
+        return self._beliefs.plan
+
+    @property
+    def model(self) -> Model:
+        """The newest model that this device has seen."""
+        self._require_in()
+        return self._beliefs.model
+
+    @property
+    def remaining(self) -> int:
+        """Reports that the plan still allows this user."""
+        self._require_in()
+        return self._sender.remaining
+
+    @property
+    def participations(self) -> list[int]:
+        """Batches of this plan in which the user counts as having taken part."""
+        return self._files.ledger.batches(self._settings.plan_id)
+
+    @property
+    def accepted(self) -> list[int]:
+        """Those of which the shuffler said that it has the report."""
+        return self._files.ledger.accepted(self._settings.plan_id)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a report is queued."""
+        return self._files.state.queued is not None
+
+    @property
+    def trouble(self) -> str:
+        """Why the last report is still queued or was lost; empty where all is well."""
+        return self._sender.trouble
+
+    @property
+    def opted_out(self) -> bool:
+        """Whether the user has left for good."""
+        return self._files.ledger.opted_out
+
+    # What the app calls
+
+    def refresh(self) -> Model:
+        """Fetch and verify the newest model; a rollback, a fork or a bad signature is refused."""
+        self._require_in()
+        return self._beliefs.refresh()
+
+    def choose(self, features: ArrayLike, mask: ArrayLike | None = None) -> Ticket:
+        """The arm for features ``(arms, dim)``, by the newest model seen; works offline.
+
+        ``mask`` marks the arms that are available. The choice stays open until its reward comes.
+        """
+        client = Client(self.plan)
+        client.update(self.model)
+        arm = int(client.choose(features, mask).arm)
+        chosen = np.asarray(features, dtype=np.float64)[arm]
+        choice = OpenChoice(secrets.token_hex(8), tuple(chosen.tolist()))
+        self._files.write(self._files.state.with_choice(choice, self._settings.open_choices))
+        return Ticket(choice.ticket, arm)
+
+    def reward(self, ticket: Ticket | str, value: float) -> None:
+        """Queue a report of an open choice. Refused while one is queued or none is left.
+
+        A choice whose reward is refused stays open, so that the next batch may have it.
+        """
+        self._require_in()
+        state = self._files.state
+        choice = state.find(ticket if isinstance(ticket, str) else ticket.id)
+        contribution(self.plan.layout, choice.feature, value)
+        if state.queued is not None:
+            raise Refusal(Reason.DUPLICATE_USER, "a report is queued already")
+        self._sender.require_allowance()
+        queued = Queued(choice.feature, float(value))
+        self._files.write(replace(state.without_choice(choice.ticket), queued=queued))
+
+    def flush(self, patience: float = PATIENCE) -> Outcome:
+        """Send the queued report, waiting no more than ``patience`` seconds in all."""
+        self._require_in()
+        waits = Waits(patience, self._sleep)
+        while self._files.state.queued is not None:
+            try:
+                outcome = self._sender.send()
+                if outcome is not None:
+                    return outcome
+                more = waits.another()
+            except LaterRefusal as later:
+                self._sender.trouble = later.reason.code
+                more = waits.at_least(later.seconds)
+            except UnreachableError as error:
+                self._sender.trouble = str(error)
+                more = waits.longer()
+            if not more:
+                return Outcome.WAITING
+        return Outcome.NOTHING
+
+    def opt_out(self) -> None:
+        """Leave at once and for good: what is queued is deleted, nothing is sent any more."""
+        self._files.ledger.opt_out()
+        self._files.forget()
+        self._beliefs.forget()
+
+    def _require_in(self) -> None:
+        if self.opted_out:
+            raise Refusal(Reason.OPTED_OUT)

@@ -1,0 +1,1 @@
+"""Keys of a role, and those of the other that it trusts."""

@@ -1,0 +1,195 @@
+"""Keys of one role: made, announced, used, kept for a while and deleted, without downtime.
+
+A pair of keys, one that reports are sealed for and one that signs, is ``pending`` until devices
+could have heard of it, then ``active``, then ``expired``. An expired key still opens what was
+sealed for it until its time is over; then its private half is deleted.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+
+from croupier.arguments import finite
+from croupier.errors import KeyringError
+from croupier.service.keys.keylist import ACTIVE, EXPIRED, PENDING, SEAL, SIGN, Key, active
+from croupier.service.keys.keystore import Keystore
+from croupier.service.travel import documents
+from croupier.service.travel.documents import KEYS, Signer
+
+GRACE = 7 * 24 * 3600.0
+"""Seconds that an expired key still opens; longer than a device keeps a report."""
+
+
+@dataclass(frozen=True, repr=False)
+class _Held:
+    key: Key
+    private: bytes
+
+
+class Keyring:
+    """The keys of one role, in a directory of its own."""
+
+    def __init__(self, store: Keystore) -> None:
+        self._store = store
+        self._sequence = 0
+        self._held: tuple[_Held, ...] = ()
+        self._seen: tuple[int, int] = (0, 0)
+        self._openers: dict[bytes, tuple[Key, X25519PrivateKey]] = {}
+
+    @classmethod
+    def create(cls, directory: str | Path, role: str, passphrase: bytes) -> Self:
+        """An empty ring in a new directory."""
+        ring = cls(Keystore.create(Path(directory), role, passphrase))
+        ring._change(())
+        return ring
+
+    @classmethod
+    def open(cls, directory: str | Path, role: str, passphrase: bytes) -> Self:
+        """The ring of that role in a directory; another role's is refused."""
+        ring = cls(Keystore.open(Path(directory), role, passphrase))
+        ring.refresh()
+        return ring
+
+    @property
+    def role(self) -> str:
+        """Whose keys they are."""
+        return self._store.role
+
+    def list(self) -> tuple[Key, ...]:
+        """All keys, public halves only."""
+        return tuple(held.key for held in self._held)
+
+    def refresh(self) -> bool:
+        """Read again what another process has changed; whether it had."""
+        found = self._store.changed
+        if found == self._seen:
+            return False
+        content = self._store.read()
+        self._hold(tuple(self._restore(one) for one in content["keys"]), content["sequence"])
+        self._seen = found
+        return True
+
+    def tidy(self, now: float | None = None) -> None:
+        """Read what another process has changed, and delete private keys whose time is over."""
+        self.refresh()
+        if any(key.over(_moment(now)) for key in self.list()):
+            self.retire(now)
+
+    def new(self) -> tuple[Key, ...]:
+        """A fresh pair, pending; active at once if it is the first."""
+        with self._store.locked():
+            self.refresh()
+            if any(key.state == PENDING for key in self.list()):
+                raise KeyringError("a pending key is waiting already; rotate first")
+            made = _pair(PENDING if self._held else ACTIVE)
+            self._change((*self._held, *made))
+        return tuple(held.key for held in made)
+
+    def rotate(self, grace: float = GRACE, now: float | None = None) -> tuple[Key, ...]:
+        """Pending keys become active; active ones expire, and open for ``grace`` more seconds."""
+        if finite("grace", grace) < 0:
+            raise ValueError(f"grace must be at least 0 seconds, got {grace!r}")
+        until = _moment(now) + grace
+        with self._store.locked():
+            self.refresh()
+            if not any(key.state == PENDING for key in self.list()):
+                raise KeyringError("no key is pending; make one with: croupier keys new")
+            self._change(tuple(_moved(held, until) for held in self._held))
+        return self.list()
+
+    def retire(self, now: float | None = None) -> tuple[Key, ...]:
+        """Delete the private keys whose time is over; these keys."""
+        moment = _moment(now)
+        with self._store.locked():
+            self.refresh()
+            over = tuple(key for key in self.list() if key.over(moment))
+            if over:
+                self._change(tuple(held for held in self._held if held.key not in over))
+        return over
+
+    def opener(self, name: bytes, now: float | None = None) -> X25519PrivateKey | None:
+        """The private key of that id, None if it is unknown or its time is over.
+
+        Pending keys open too: another process of this role may have rotated already.
+        """
+        key, private = self._openers.get(name, (None, None))
+        return None if key is None or key.over(_moment(now)) else private
+
+    @property
+    def sealing_key(self) -> X25519PublicKey:
+        """The active key, to seal for."""
+        return X25519PublicKey.from_public_bytes(active(self.list(), SEAL).public)
+
+    @property
+    def signer(self) -> Signer:
+        """The active signing key."""
+        wanted = active(self.list(), SIGN)
+        return next(_signer(held) for held in self._held if held.key == wanted)
+
+    def document(self, now: float | None = None) -> str:
+        """The public list, signed by the active key and by those that expire.
+
+        A device that missed rotations trusts an older key, and can follow while that one lasts.
+        """
+        moment = _moment(now)
+        keys = [key.content for key in self.list() if not key.over(moment)]
+        content = {"role": self.role, "sequence": self._sequence, "keys": keys}
+        signers = [_signer(held) for held in self._held if _signs(held.key, moment)]
+        return documents.sign_document(KEYS, content, signers)
+
+    def _change(self, held: tuple[_Held, ...]) -> None:
+        """On disk first, so that nothing is used that a crash would lose."""
+        keys = [
+            one.key.content | {"private": self._store.encrypt(one.private, one.key.public)}
+            for one in held
+        ]
+        self._store.write({"sequence": self._sequence + 1, "keys": keys})
+        self._hold(held, self._sequence + 1)
+        self._seen = self._store.changed
+
+    def _hold(self, held: tuple[_Held, ...], sequence: int) -> None:
+        self._held, self._sequence = held, sequence
+        seals = [one for one in held if one.key.use == SEAL]
+        self._openers = {
+            one.key.id: (one.key, X25519PrivateKey.from_private_bytes(one.private)) for one in seals
+        }
+
+    def _restore(self, content: dict[str, Any]) -> _Held:
+        key = Key.from_content(content)
+        return _Held(key, self._store.decrypt(content["private"], key.public))
+
+
+def _moment(now: float | None) -> float:
+    return time.time() if now is None else now
+
+
+def _pair(state: str) -> tuple[_Held, ...]:
+    """A key to seal for and a key that signs."""
+    seal, sign = X25519PrivateKey.generate(), Ed25519PrivateKey.generate()
+    return (
+        _Held(Key(SEAL, state, seal.public_key().public_bytes_raw()), seal.private_bytes_raw()),
+        _Held(Key(SIGN, state, sign.public_key().public_bytes_raw()), sign.private_bytes_raw()),
+    )
+
+
+def _moved(held: _Held, until: float) -> _Held:
+    """One step on: pending, active, expired."""
+    if held.key.state == PENDING:
+        return replace(held, key=replace(held.key, state=ACTIVE))
+    if held.key.state == ACTIVE:
+        return replace(held, key=replace(held.key, state=EXPIRED, expires=until))
+    return held
+
+
+def _signer(held: _Held) -> Signer:
+    return Signer(Ed25519PrivateKey.from_private_bytes(held.private))
+
+
+def _signs(key: Key, moment: float) -> bool:
+    return key.use == SIGN and key.state != PENDING and not key.over(moment)

@@ -1,0 +1,1 @@
+"""Starting, asking and mending a role."""

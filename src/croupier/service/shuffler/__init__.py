@@ -1,0 +1,1 @@
+"""The shuffler: takes reports, completes batches, and hands them on shuffled."""

@@ -1,0 +1,157 @@
+"""The analyzer as the shuffler sees it: signed keys and models, and batches handed on."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from croupier.errors import CroupierError, DocumentError, SignatureError
+from croupier.model import Model
+from croupier.service.keys.trust import Trust
+from croupier.service.shuffler.states import Released
+from croupier.service.travel import documents
+from croupier.service.travel.handover import BATCH_TYPE, SHARE_TYPE, SIGNATURE
+from croupier.service.web.reasons import Reason
+
+
+class UndeliveredError(CroupierError):
+    """The analyzer could not be asked, or refused; ``reason`` is its word for why."""
+
+    def __init__(self, reason: str, text: str) -> None:
+        super().__init__(text)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """The analyzer has learnt from a batch: the model that devices use from now on."""
+
+    model_version: int
+    model_hash: str
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The reports of a batch of shares that the analyzer could open, as packed flags."""
+
+    flags: bytes
+
+
+class AnalyzerClient:
+    """Calls to one analyzer. Whatever it says is believed only with a trusted signature."""
+
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        trust: Trust,
+        timeout: float,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._trust = trust
+        self._http = httpx.AsyncClient(
+            base_url=url,
+            timeout=timeout,
+            transport=transport,
+            trust_env=False,
+            headers={"authorization": f"Bearer {token}", "user-agent": "croupier-shuffler"},
+        )
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def sealing_key(self) -> bytes:
+        """The raw public key that inner seals are for now; rotations are followed."""
+        return self._trust.take((await self._get("/v1/keys")).content).sealing_key.public
+
+    async def newest_model(self, plan_id: str) -> Model:
+        """The model that is published now."""
+        return await self._model(plan_id, await self._get(f"/v1/plans/{plan_id}/model"))
+
+    async def require_published(self, plan_id: str, learnt: Learnt) -> None:
+        """Refuse what the analyzer says it has learnt unless that is published and signed."""
+        model = await self._model(plan_id, await self._get(f"/v1/models/{learnt.model_hash}"))
+        if (model.version, model.hash) != (learnt.model_version, learnt.model_hash):
+            raise DocumentError(f"the analyzer published {model.hash}, not {learnt.model_hash}")
+
+    async def send(self, released: Released) -> Learnt | Opened:
+        """Hand on a batch; sending the same bytes again is answered the same."""
+        headers = {SIGNATURE: released.signature, "content-type": BATCH_TYPE}
+        place = f"/v1/plans/{released.plan_id}/batches"
+        return _outcome(await self._post(place, released.body, headers))
+
+    async def send_share(self, plan_id: str, batch: int, share: bytes, signature: str) -> Learnt:
+        """Hand on our part of a batch's sum."""
+        headers = {SIGNATURE: signature, "content-type": SHARE_TYPE}
+        place = f"/v1/plans/{plan_id}/batches/{batch}/share"
+        outcome = _outcome(await self._post(place, share, headers))
+        if not isinstance(outcome, Learnt):
+            raise UndeliveredError(Reason.MALFORMED.code, "the analyzer asks for another share")
+        return outcome
+
+    async def _get(self, place: str) -> httpx.Response:
+        return await self._asked(self._http.build_request("GET", place))
+
+    async def _post(self, place: str, body: bytes, headers: dict[str, str]) -> Any:
+        request = self._http.build_request("POST", place, content=body, headers=headers)
+        return _json(await self._asked(request))
+
+    async def _asked(self, request: httpx.Request) -> httpx.Response:
+        try:
+            response = await self._http.send(request)
+        except httpx.HTTPError as error:
+            kind = type(error).__name__
+            raise UndeliveredError("unreachable", f"the analyzer did not answer: {kind}") from error
+        if not response.is_success:
+            raise _refused(response)
+        return response
+
+    async def _model(self, plan_id: str, response: httpx.Response) -> Model:
+        model = (await self._verified(response.content)).model
+        if model.plan_id != plan_id:
+            raise DocumentError(f"the analyzer's model is for plan {model.plan_id}")
+        return model
+
+    async def _verified(self, text: bytes) -> documents.SignedModel:
+        """A model signed by a key that we know, or that those we know vouch for by now."""
+        try:
+            return documents.verify_model(text, self._trust.keys)
+        except SignatureError:
+            self._trust.take((await self._get("/v1/keys")).content)
+            return documents.verify_model(text, self._trust.keys)
+
+
+def _refused(response: httpx.Response) -> UndeliveredError:
+    """The analyzer's own reason, as far as it is one that we know."""
+    code = f"status-{response.status_code}"
+    try:
+        told = str(response.json()["type"]).rpartition(":")[2]
+        code = Reason.of(told).code
+    except (ValueError, KeyError, TypeError):
+        pass
+    return UndeliveredError(code, f"the analyzer refused: {code}")
+
+
+def _json(response: httpx.Response) -> Any:
+    try:
+        return response.json()
+    except ValueError as error:
+        raise UndeliveredError(Reason.MALFORMED.code, "the analyzer's answer is no JSON") from error
+
+
+def _outcome(answer: Any) -> Learnt | Opened:
+    """What an answer says, strictly."""
+    try:
+        if "opened" in answer:
+            return Opened(base64.b64decode(answer["opened"], validate=True))
+        version, name = answer["model_version"], answer["model_hash"]
+        if not isinstance(version, int) or len(bytes.fromhex(name)) != 32:
+            raise ValueError(f"version {version!r}")
+        return Learnt(version, name)
+    except (KeyError, TypeError, ValueError, binascii.Error) as error:
+        raise UndeliveredError(Reason.MALFORMED.code, "the analyzer's answer is damaged") from error

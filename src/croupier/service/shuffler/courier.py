@@ -1,0 +1,243 @@
+"""The courier: carries complete batches from the shuffler to the analyzer, one step at a time.
+
+Every step can be repeated: what was done before is found done. Several processes may run one
+over the same database; a lease keeps them from doing the same work twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import secrets
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TypeVar
+
+import httpx
+
+from croupier.errors import CroupierError
+from croupier.service.keys.trust import Trust
+from croupier.service.operation.settings import Short
+from croupier.service.operation.startup import ShufflerParts
+from croupier.service.shuffler.analyzer_client import (
+    AnalyzerClient,
+    Learnt,
+    Opened,
+    UndeliveredError,
+)
+from croupier.service.shuffler.newest import Newest
+from croupier.service.shuffler.states import Basis, BatchState, Released, State
+from croupier.service.store.leases import Lease
+from croupier.service.travel import documents
+from croupier.service.travel.handover import signed_share
+from croupier.service.travel.sealing import NO_PUBLIC_KEY
+from croupier.service.web import logs
+from croupier.service.web.metrics import INTERNAL, ShufflerMetrics
+from croupier.service.web.reasons import Reason, Refusal
+from croupier.wire import Transport
+
+Answer = TypeVar("Answer")
+
+
+class Courier:
+    """Seals, releases, hands on and scrubs the batches of one plan."""
+
+    def __init__(
+        self,
+        parts: ShufflerParts,
+        newest: Newest,
+        metrics: ShufflerMetrics,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._plan = parts.plan
+        self._parts = parts
+        self._store = parts.store
+        self._settings = parts.settings.courier
+        self._newest = newest
+        self._metrics = metrics
+        trust, patience = Trust("analyzer", parts.trusted), self._settings.timeout
+        self._analyzer = AnalyzerClient(
+            parts.peer_url, parts.peer_token, trust, patience, transport
+        )
+        self._owner = secrets.token_hex(8)
+        self._thread = ThreadPoolExecutor(1, "courier")
+        self._stopping = asyncio.Event()
+        self._log = logs.logger("shuffler")
+        self._failures = 0
+        self.trouble = ""
+
+    async def run(self) -> None:
+        """Carry until told to stop; trouble is waited out, longer each time."""
+        while not self._stopping.is_set():
+            moved = await self._tried()
+            if not moved:
+                await self._rest()
+
+    def stop(self) -> None:
+        """End after the step that is being taken."""
+        self._stopping.set()
+
+    async def close(self) -> None:
+        """Let go of connections and the thread."""
+        await self._analyzer.close()
+        self._thread.shutdown()
+
+    async def step(self) -> bool:
+        """Take the next step of the plan; False if there is none to take."""
+        batch = await self._newest.refresh()
+        if batch is None:
+            return await self._begin()
+        if batch.state is State.OPEN and batch.room:
+            await self._mend(batch)
+        lease = await self._do(partial(self._store.lease, self._owner, self._settings.lease))
+        return lease is not None and await self._carry(lease)
+
+    async def settle(self) -> None:
+        """Take all steps that can be taken now."""
+        while await self.step():
+            pass
+
+    async def _tried(self) -> bool:
+        """A step, or a note of what went wrong."""
+        try:
+            moved = await self.step()
+        except CroupierError as error:
+            self._note(error)
+            return False
+        except Exception as error:  # the courier outlives whatever happens to one batch
+            self._metrics.deliveries.add(INTERNAL)
+            self._log.error("courier failed", error=type(error).__name__, where=logs.where(error))
+            self._failures, self.trouble = self._failures + 1, INTERNAL
+            return False
+        self._failures, self.trouble = 0, ""
+        return moved
+
+    def _note(self, error: CroupierError) -> None:
+        reason = reason_of(error)
+        self._failures += 1
+        self._log.warning("batch waits", reason=reason, attempt=self._failures)
+        self.trouble = reason
+
+    async def _rest(self) -> None:
+        """Until the next look: soon, or after failures up to the longest wait, spread out."""
+        seconds = self._settings.every
+        if self._failures:
+            doubled = self._settings.first_wait * 2.0 ** min(self._failures - 1, 30)
+            seconds = min(doubled, self._settings.longest_wait) * _spread()
+        try:
+            await asyncio.wait_for(self._stopping.wait(), seconds)
+        except TimeoutError:
+            return
+
+    async def _begin(self) -> bool:
+        """Open the plan with the model that the analyzer has published."""
+        key = await self._inner_key()
+        model = await self._analyzer.newest_model(self._plan.id)
+        basis = Basis(model.version, model.hash, key)
+        before = self._parts.settings.succeeds
+        if before is None:
+            await self._do(partial(self._store.open_plan, self._plan, basis))
+        else:
+            await self._do(partial(self._store.succeed, before, self._plan, basis))
+        self._log.info("plan begun", plan=self._plan.id, model_version=model.version)
+        return True
+
+    async def _mend(self, batch: BatchState) -> None:
+        """Pad or drop a batch that has stayed short for long, where that is the policy."""
+        rules = self._parts.settings.batches
+        if rules.short is Short.WAIT or self._newest.waiting_seconds < rules.after_seconds:
+            return
+        if rules.short is Short.PAD:
+            floor = math.ceil(rules.floor * batch.size)
+            count = await self._do(partial(self._store.pad, self._plan.id, floor))
+        else:
+            count = await self._do(partial(self._store.drop, self._plan.id))
+        if count:
+            self._log.warning(
+                "batch was short", batch=batch.index, policy=rules.short.value, count=count
+            )
+
+    async def _carry(self, lease: Lease) -> bool:
+        """One batch as far as it goes."""
+        try:
+            await self._do(self._parts.keyring.tidy)
+            await self._do(partial(self._store.seal, lease.plan_id))
+            await self._hand_on(lease)
+            await self._do(partial(self._store.scrub, lease.plan_id))
+        finally:
+            await self._do(partial(self._store.give_back, lease))
+            await self._newest.refresh()
+        return True
+
+    async def _hand_on(self, lease: Lease) -> None:
+        """Release the leased batch and have it acknowledged, unless that was done before."""
+        batch = await self._do(partial(self._store.current, lease.plan_id))
+        if batch.index != lease.batch or batch.state not in (State.SEALED, State.RELEASED):
+            return
+        started = time.monotonic()
+        released = await self._do(partial(self._store.release, lease.plan_id))
+        if released is None:
+            return
+        learnt = await self._delivered(released)
+        key = await self._inner_key()
+        await self._analyzer.require_published(lease.plan_id, learnt)
+        basis = Basis(learnt.model_version, learnt.model_hash, key)
+        await self._do(partial(self._store.acknowledge, lease.plan_id, lease.batch, basis))
+        self._metrics.deliveries.add(None)
+        self._log.info(
+            "batch acknowledged",
+            batch=lease.batch,
+            model_version=learnt.model_version,
+            seconds=round(time.monotonic() - started, 3),
+        )
+
+    async def _delivered(self, released: Released) -> Learnt:
+        """What the analyzer learnt from the batch."""
+        try:
+            outcome = await self._analyzer.send(released)
+            if isinstance(outcome, Learnt):
+                return outcome
+            return await self._share(released, outcome)
+        except UndeliveredError as error:
+            known = {reason.code for reason in Reason if reason.status}
+            self._metrics.deliveries.add(error.reason if error.reason in known else INTERNAL)
+            raise
+
+    async def _share(self, released: Released, opened: Opened) -> Learnt:
+        """Our part of the sum, over the set that the analyzer has settled on."""
+        plan_id, index = released.plan_id, released.batch
+        added = partial(self._store.share, plan_id, index, opened.flags, released.attempt)
+        try:
+            share = await self._do(added)
+        except Refusal as refusal:
+            self._metrics.deliveries.add(refusal.reason)
+            raise
+        body = signed_share(plan_id, index, share)
+        signature = documents.sign_batch(body, self._parts.keyring.signer)
+        return await self._analyzer.send_share(plan_id, index, share, signature)
+
+    async def _inner_key(self) -> bytes:
+        """The key that devices seal for the analyzer with, where they do.
+
+        The list is asked for either way: models may be signed by a key that it announces.
+        """
+        key = await self._analyzer.sealing_key()
+        return NO_PUBLIC_KEY if self._parts.carriage.transport is Transport.BITS else key
+
+    async def _do(self, work: Callable[[], Answer]) -> Answer:
+        """Work of the store, off the event loop."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+
+def reason_of(error: CroupierError) -> str:
+    """A word for what went wrong, without anything that was sent."""
+    if isinstance(error, Refusal):
+        return error.reason.code
+    return str(getattr(error, "reason", type(error).__name__))
+
+
+def _spread() -> float:
+    """A factor between 1/2 and 1, so that processes do not all come back at once."""
+    return 0.5 + secrets.randbelow(1000) / 2000

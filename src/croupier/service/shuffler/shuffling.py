@@ -1,0 +1,86 @@
+"""A sealed batch through the shuffler role: stored payloads in, shuffled rows out.
+
+Channels that stay open over several batches wait in the database between them, already permuted
+and cut loose from the reports that they came in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from croupier.coins import SystemCoins
+from croupier.plan import Plan
+from croupier.service.shuffler.carriage import Carriage
+from croupier.service.store.columns import array_of, bytes_of
+from croupier.service.store.database import DatabaseError, Transaction
+from croupier.shuffler import Batch, Messages, Report, Shapes, Shuffler, shuffle
+
+
+@dataclass(frozen=True)
+class CarriedSizes:
+    """What the shuffler role needs of a plan, with the shapes that its transport gives reports."""
+
+    plan: Plan
+    carriage: Carriage
+
+    @property
+    def id(self) -> str:
+        """The plan's content id."""
+        return self.plan.id
+
+    def users(self, index: int) -> int:
+        """Reports that batch ``index`` waits for."""
+        return self.plan.users(index)
+
+    def shapes(self, index: int) -> Shapes:
+        """What every report of batch ``index`` looks like."""
+        return self.carriage.shapes(index)
+
+    def closing(self, index: int) -> frozenset[str] | None:
+        """Channels that are released when batch ``index`` is complete; None for all of them."""
+        return self.carriage.closing(index)
+
+
+def shuffled(
+    sizes: CarriedSizes, index: int, payloads: Iterable[bytes], held: Messages
+) -> tuple[Batch, Messages]:
+    """The released batch, and what is still held after it."""
+    role = resumed(sizes, index, held)
+    batch: Batch | None = None
+    for payload in payloads:
+        messages = sizes.carriage.unpack(index, payload)
+        batch = role.collect(Report(sizes.id, index, messages))
+    if batch is None:
+        raise DatabaseError(f"batch {index} of {sizes.id} is sealed with {role.waiting} reports")
+    return batch, shuffle(still_held(role), SystemCoins())
+
+
+def resumed(sizes: CarriedSizes, index: int, held: Messages) -> Shuffler:
+    """The role as it was when batch ``index`` opened."""
+    role = Shuffler(sizes)
+    role._index = index
+    role._open._rows = {channel: [rows] for channel, rows in held.items()}
+    return role
+
+
+def still_held(role: Shuffler) -> Messages:
+    """The rows of its open channels."""
+    return {channel: np.concatenate(rows) for channel, rows in role._open._rows.items()}
+
+
+def read_held(transaction: Transaction, plan_id: str) -> Messages:
+    """The rows that open channels wait with."""
+    rows = transaction.all("SELECT channel, content FROM held WHERE plan = ?", plan_id)
+    return {channel: array_of(bytes(content)) for channel, content in rows}
+
+
+def write_held(transaction: Transaction, plan_id: str, held: Messages) -> None:
+    """Replace them."""
+    transaction.execute("DELETE FROM held WHERE plan = ?", plan_id)
+    transaction.many(
+        "INSERT INTO held (plan, channel, content) VALUES (?, ?, ?)",
+        [(plan_id, channel, bytes_of(rows)) for channel, rows in held.items()],
+    )

@@ -1,0 +1,1 @@
+"""What a role keeps: its database, leases on batches, and the ledger."""

@@ -1,0 +1,1 @@
+"""What goes from role to role: seals, shares, signed documents, and how a batch travels."""

@@ -1,0 +1,1 @@
+"""What both services have over HTTP: answers, reasons, metrics, logs."""
