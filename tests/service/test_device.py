@@ -678,22 +678,13 @@ def test_half_a_line_at_the_end_of_a_ledger_is_of_no_report_that_was_sent(tmp_pa
 # Randomness
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "device.py",
-        "device_calls.py",
-        "device_sending.py",
-        "device_settings.py",
-        "device_state.py",
-        "device_trust.py",
-        "packaging.py",
-        "participation.py",
-        "waits.py",
-    ],
-)
-def test_devices_name_no_generator_and_no_coins(name: str) -> None:
-    tree = ast.parse((Path(croupier.__file__).parent / "service" / name).read_text())
+SERVICE = Path(croupier.__file__).parent / "service"
+ON_DEVICES = [SERVICE / "travel" / "packaging.py", *sorted((SERVICE / "device").glob("*.py"))]
+
+
+@pytest.mark.parametrize("path", ON_DEVICES, ids=lambda path: path.name)
+def test_devices_name_no_generator_and_no_coins(path: Path) -> None:
+    tree = ast.parse(path.read_text())
     words = {getattr(node, "id", getattr(node, "attr", "")) for node in ast.walk(tree)}
     imported = {
         word

@@ -22,13 +22,13 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Device": "device",
-    "DeviceSettings": "device_settings",
-    "Outcome": "device_sending",
-    "Reason": "reasons",
-    "Refusal": "reasons",
-    "Ticket": "device",
-    "UnreachableError": "device_calls",
+    "Device": "device.device",
+    "DeviceSettings": "device.settings",
+    "Outcome": "device.sending",
+    "Reason": "web.reasons",
+    "Refusal": "web.reasons",
+    "Ticket": "device.device",
+    "UnreachableError": "device.calls",
 }
 
 

@@ -1,8 +1,8 @@
 """The device: chooses with the published model and reports, over HTTP, in the user's interest.
 
 Choosing and randomising are ``croupier.client``'s. The modules beside this one fetch and verify
-(``device_trust``), keep what must survive (``participation``, ``device_state``) and send
-(``device_sending``).
+(``trust``), keep what must survive (``participation``, ``state``) and send
+(``sending``).
 """
 
 from __future__ import annotations
