@@ -215,7 +215,7 @@ def _workers() -> Iterator[Judged]:
     spent = []
     for workers in (1, 2):
         start = processor() + processor(resource.RUSAGE_CHILDREN)
-        simulate(plan, problem, trials=400, workers=workers)
+        simulate(plan, problem, trials=800, workers=workers)
         spent.append(processor() + processor(resource.RUSAGE_CHILDREN) - start)
     name = f"CPU time of two workers over that of one ({spent[0]:.0f} CPU-s)"
     yield lambda _: Goal(name, spent[1] / spent[0], most=1.15)
