@@ -6,60 +6,25 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from croupier import wire
 from croupier.privacy.budget import Budget
-from croupier.service.analyzer.learning import AnalyzerStore
 from croupier.service.shuffler.batching import ShufflerStore
 from croupier.service.shuffler.carriage import Bits, Shares
 from croupier.service.shuffler.states import Basis, Released, State
 from croupier.service.store.database import Database
-from croupier.service.travel import shares
 from croupier.service.web.reasons import Reason, Refusal
 
-from .devices import KEY, PUBLIC, USERS, packed, plan_of, reports, send, upload
+from .devices import PUBLIC, USERS, packed, send, upload
+from .sharing import Databases, Sharing
 from .world import counted, fill, noiseless
 
-Databases = Callable[[str], Database]
 
-
-class Trying:
-    """The first batch of a plan of shares, attempt after attempt."""
-
-    def __init__(self, databases: Databases, protocol: str = "vector-sum", **changes: Any) -> None:
-        budget = changes.pop("budget", None)
-        planned = plan_of(protocol, **changes)
-        self.plan = replace(planned, budget=budget) if budget else planned
-        self.way = Shares(self.plan)
-        self.database = databases("shuffler")
-        self.store = ShufflerStore(self.database, carriage=Shares)
-        self.analyzer = AnalyzerStore(databases("analyzer"))
-        first = self.analyzer.open_plan(self.plan).model
-        self.store.open_plan(self.plan, Basis(0, first.hash, PUBLIC))
-        self.made = reports(self.plan, 0)
-
-    def released(self, spoilt: int = 0) -> Released:
-        state = self.store.current(self.plan.id)
-        payloads = [packed(self.way, state, report.messages) for report in self.made]
-        payloads[:spoilt] = [one[:-1] + bytes([one[-1] ^ 1]) for one in payloads[:spoilt]]
-        sent = [upload(self.way, state, user, one) for user, one in enumerate(payloads)]
-        assert self.store.take(sent) == [None] * USERS
-        assert self.store.seal(self.plan.id)
-        found = self.store.release(self.plan.id)
-        assert found is not None
-        return found
-
-    def decided(self, found: Released) -> bytes:
-        state = self.store.current(self.plan.id)
-        header, messages = wire.decode_batch(self.way.released_shapes(0), found.body)
-        flags, tally = shares.open_shares(messages[shares.SHARE], KEY, self.way.binding(state))
-        digest = hashlib.sha256(found.body).digest()
-        place = (self.plan.id, 0, header.model_hash)
-        return self.analyzer.decide(*place, digest, wire.encode_flags(flags), tally)
+class Trying(Sharing):
+    """Attempts that fail."""
 
     def dropped(self, spoilt: int = 1) -> tuple[Released, bytes]:
         """An attempt that does not open."""
@@ -96,10 +61,7 @@ def test_a_batch_that_does_not_open_begins_again_and_is_then_learnt_from(
     found = trying.released()
     share = trying.store.share(plan_id, 0, trying.decided(found), found.attempt)
     published = trying.analyzer.settle(plan_id, 0, share)
-    release = trying.plan.release(0)
-    tally = sum(release.tally(one.messages) for one in trying.made)  # type: ignore[attr-defined]
-    expected = release.settle(tally, USERS)  # type: ignore[attr-defined]
-    np.testing.assert_array_equal(trying.analyzer.sums(plan_id)[0], expected)
+    np.testing.assert_array_equal(trying.analyzer.sums(plan_id)[0], trying.expected())
     after = Basis(published.model.version, published.model.hash, PUBLIC)
     assert trying.store.acknowledge(plan_id, 0, after).index == 1
     assert trying.store.dropped(plan_id) == trying.analyzer.dropped(plan_id) == 3

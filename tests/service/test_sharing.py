@@ -3,73 +3,34 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
 
 from croupier import wire
 from croupier.errors import WireError
-from croupier.service.analyzer.learning import AnalyzerStore
 from croupier.service.shuffler.batching import ShufflerStore
 from croupier.service.shuffler.carriage import Shares
-from croupier.service.shuffler.states import Basis, Released, State
-from croupier.service.store.database import Database
+from croupier.service.shuffler.states import Basis, State
 from croupier.service.travel import shares
 from croupier.service.web.reasons import Reason, Refusal
 
-from .devices import KEY, PUBLIC, USERS, packed, plan_of, reports, upload
+from .devices import PUBLIC, USERS
+from .sharing import Databases, Sharing
 from .world import basis
 
-Databases = Callable[[str], Database]
 
-
-class Sharing:
-    """A batch of shares on its way."""
-
-    def __init__(self, databases: Databases, **changes: Any) -> None:
-        self.plan = plan_of("vector-sum", **changes)
-        self.way = Shares(self.plan)
-        self.database = databases("shuffler")
-        self.store = ShufflerStore(self.database, carriage=Shares)
-        self.analyzer = AnalyzerStore(databases("analyzer"))
-        self.first = self.analyzer.open_plan(self.plan).model
-        self.store.open_plan(self.plan, Basis(0, self.first.hash, PUBLIC))
-        self.made = reports(self.plan, 0)
-
-    def released(self) -> Released:
-        state = self.store.current(self.plan.id)
-        payloads = [packed(self.way, state, report.messages) for report in self.made]
-        sent = [upload(self.way, state, user, one) for user, one in enumerate(payloads)]
-        assert self.store.take(sent) == [None] * USERS
-        assert self.store.seal(self.plan.id)
-        found = self.store.release(self.plan.id)
-        assert found is not None
-        return found
-
-    def decided(self, found: Released) -> bytes:
-        state = self.store.current(self.plan.id)
-        header, messages = wire.decode_batch(self.way.released_shapes(0), found.body)
-        flags, tally = shares.open_shares(messages[shares.SHARE], KEY, self.way.binding(state))
-        digest = hashlib.sha256(found.body).digest()
-        return self.analyzer.decide(
-            self.plan.id, 0, header.model_hash, digest, wire.encode_flags(flags), tally
-        )
+class Seeded(Sharing):
+    """With a look at what the shuffler keeps."""
 
     def seeds(self) -> bytes | None:
         with self.database.reading() as transaction:
             ((found,),) = transaction.all("SELECT seeds FROM batches WHERE batch = 0")
         return None if found is None else bytes(found)
 
-    def expected(self) -> np.ndarray:
-        release = self.plan.release(0)
-        tally = sum(release.tally(one.messages) for one in self.made)  # type: ignore[attr-defined]
-        return np.asarray(release.settle(tally, USERS))  # type: ignore[attr-defined]
-
 
 def test_two_halves_give_the_sum_and_nothing_else(databases: Databases) -> None:
-    sharing = Sharing(databases)
+    sharing = Seeded(databases)
     plan_id = sharing.plan.id
     flags = sharing.decided(sharing.released())
     share = sharing.store.share(plan_id, 0, flags)
@@ -84,7 +45,7 @@ def test_two_halves_give_the_sum_and_nothing_else(databases: Databases) -> None:
 
 
 def test_seeds_stay_with_the_shuffler_until_one_sum_is_released(databases: Databases) -> None:
-    sharing = Sharing(databases)
+    sharing = Seeded(databases)
     found = sharing.released()
     flags = sharing.decided(found)
     kept = sharing.seeds()
@@ -96,7 +57,7 @@ def test_seeds_stay_with_the_shuffler_until_one_sum_is_released(databases: Datab
 
 
 def test_a_second_set_is_never_added_up(databases: Databases) -> None:
-    sharing = Sharing(databases)
+    sharing = Seeded(databases)
     flags = sharing.decided(sharing.released())
     first = sharing.store.share(sharing.plan.id, 0, flags)
     fewer = wire.encode_flags(np.arange(USERS) > 0)
@@ -107,7 +68,7 @@ def test_a_second_set_is_never_added_up(databases: Databases) -> None:
 
 
 def test_of_two_sets_at_once_the_first_wins(databases: Databases) -> None:
-    sharing = Sharing(databases)
+    sharing = Seeded(databases)
     flags = sharing.decided(sharing.released())
     plan_id, first = sharing.plan.id, []
 
@@ -128,7 +89,7 @@ def test_of_two_sets_at_once_the_first_wins(databases: Databases) -> None:
 @pytest.mark.parametrize("count", [0, 1, USERS - 1])
 def test_a_set_without_everybodys_noise_is_refused(databases: Databases, count: int) -> None:
     """Whoever is left out takes noise along, and it may be the honest ones'."""
-    sharing = Sharing(databases, honest_fraction=0.5)
+    sharing = Seeded(databases, honest_fraction=0.5)
     sharing.released()
     with pytest.raises(Refusal, match=f"{count} of {USERS} reports opened") as refused:
         sharing.store.share(sharing.plan.id, 0, wire.encode_flags(np.arange(USERS) < count))
@@ -138,7 +99,7 @@ def test_a_set_without_everybodys_noise_is_refused(databases: Databases, count: 
 
 
 def test_flags_of_another_length_are_refused(databases: Databases) -> None:
-    sharing = Sharing(databases)
+    sharing = Seeded(databases)
     sharing.released()
     with pytest.raises(WireError):
         sharing.store.share(sharing.plan.id, 0, b"\xff\xff")
@@ -146,7 +107,7 @@ def test_flags_of_another_length_are_refused(databases: Databases) -> None:
 
 def test_the_set_is_decided_once(databases: Databases) -> None:
     """By the second time a key may have expired, and fewer reports open."""
-    sharing = Sharing(databases)
+    sharing = Seeded(databases)
     found = sharing.released()
     flags = sharing.decided(found)
     digest = hashlib.sha256(found.body).digest()
@@ -162,7 +123,7 @@ def test_the_set_is_decided_once(databases: Databases) -> None:
 
 
 def test_halves_are_joined_once(databases: Databases) -> None:
-    sharing = Sharing(databases)
+    sharing = Seeded(databases)
     plan_id = sharing.plan.id
     with pytest.raises(Refusal) as refused:
         sharing.analyzer.settle(plan_id, 0, bytes(4))
@@ -179,7 +140,7 @@ def test_halves_are_joined_once(databases: Databases) -> None:
 
 
 def test_counts_that_no_reports_add_up_to_are_clipped_and_counted(databases: Databases) -> None:
-    sharing = Sharing(databases)
+    sharing = Seeded(databases)
     plan_id = sharing.plan.id
     flags = sharing.decided(sharing.released())
     share = wire.decode_words(sharing.store.share(plan_id, 0, flags), sharing.plan.layout.size)
@@ -198,7 +159,7 @@ def test_counts_that_no_reports_add_up_to_are_clipped_and_counted(databases: Dat
 def test_a_batch_of_shares_is_not_acknowledged_before_they_are_added_up(
     databases: Databases,
 ) -> None:
-    sharing = Sharing(databases)
+    sharing = Seeded(databases)
     flags = sharing.decided(sharing.released())
     after = Basis(1, "11" * 32, PUBLIC)
     with pytest.raises(Refusal) as refused:
