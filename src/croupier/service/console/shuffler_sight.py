@@ -82,14 +82,5 @@ def _newest(transaction: Transaction, plan_id: str) -> list[Snapshot]:
 
 
 def _batch(batch: BatchState) -> dict[str, Any]:
-    """The public facts of a batch; its keys stay where they are."""
-    return {
-        "batch": batch.index,
-        "state": str(batch.state),
-        "size": batch.size,
-        "filled": batch.filled,
-        "padded": batch.padded,
-        "dropped": batch.dropped,
-        "model_version": batch.model_version,
-        "why": operations.why(batch),
-    }
+    """What is public of a batch, and what it waits for."""
+    return {**operations.facts(batch), "why": operations.why(batch)}

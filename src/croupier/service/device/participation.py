@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from croupier.errors import CroupierError
+from croupier.service.store.disk import flush_directory
 
 FILE = "ledger.jsonl"
 
@@ -142,12 +143,3 @@ class Participation:
             return {"event": told["event"], **place, "attempt": int(told.get("attempt", 0))}
         except (ValueError, TypeError, KeyError) as error:
             raise StateError(f"{self._path} is damaged: {line[:80]!r}") from error
-
-
-def flush_directory(directory: Path) -> None:
-    """A new name is on disk once its directory is."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
 from croupier.errors import KeyringError
 from croupier.model import canonical
+from croupier.service.store.disk import flush_directory
 
 ROLES = ("shuffler", "analyzer")
 FILE = "keyring.json"
@@ -91,7 +92,7 @@ class Keystore:
             file.flush()
             os.fsync(file.fileno())
         draft.replace(self.directory / FILE)
-        _flush(self.directory)
+        flush_directory(self.directory)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -164,12 +165,3 @@ def _private(path: Path) -> None:
         )
     if found.st_uid != os.geteuid():
         raise KeyringError(f"{path} belongs to user {found.st_uid}, this is {os.geteuid()}")
-
-
-def _flush(directory: Path) -> None:
-    """A rename is on disk once its directory is."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

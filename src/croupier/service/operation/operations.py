@@ -125,11 +125,11 @@ def _shuffler_status(
     batch = store.current(plan.id)
     if known[plan.id].ended:
         answer = f"The plan has ended with batch {batch.index}; nothing more is released."
-        return Status("shuffler", plan.id, answer, "", True, _facts(batch), own, peer)
+        return Status("shuffler", plan.id, answer, "", True, facts(batch), own, peer)
     answer = why(batch)
     advice = _advice(batch, settings, own, peer)
     moving = batch.state is State.OPEN and batch.room > 0
-    return Status("shuffler", plan.id, answer, advice, moving, _facts(batch), own, peer)
+    return Status("shuffler", plan.id, answer, advice, moving, facts(batch), own, peer)
 
 
 def why(batch: BatchState) -> str:
@@ -159,7 +159,8 @@ def _again(batch: BatchState) -> str:
     )
 
 
-def _facts(batch: BatchState) -> dict[str, Any]:
+def facts(batch: BatchState) -> dict[str, Any]:
+    """What is public of a batch; its keys stay where they are."""
     return {
         "batch": batch.index,
         "state": str(batch.state),

@@ -1,0 +1,15 @@
+"""Files that survive a crash."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def flush_directory(directory: Path) -> None:
+    """A new name is on disk once its directory is."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
