@@ -46,7 +46,7 @@ def answer(need: Need, out: Path | None, picture: Path | None, as_json: bool) ->
     """Recommend a plan, write it, draw what privacy costs; exits 1 where there is no plan."""
     if picture is not None:
         _check_picture(picture, need)
-    with screen.progress_bar("trying plans") as progress:
+    with screen.progress_bar("trying plans", screen.COMPILES) as progress:
         found = recommend(need, progress)
     if out is not None and found.plan is not None:
         write_whole(out, found.plan.to_json())
@@ -78,7 +78,7 @@ def draw_frontier(found: Recommendation, picture: Path) -> list[str]:
         centred=layout.centred, constant_feature=layout.constant,
     )  # fmt: skip
     figure = replace(frontier(arena), name=picture.stem)
-    with screen.progress_bar("drawing") as progress:
+    with screen.progress_bar("drawing", screen.COMPILES) as progress:
         outcomes = sweep.sweep(
             figure.jobs,
             trials=PICTURE_TRIALS,

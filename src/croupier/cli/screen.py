@@ -16,6 +16,9 @@ from croupier.errors import DocumentError
 from croupier.plan import Plan
 from croupier.simulation.sweep import Progress as Callback
 
+COMPILES = "(the very first run compiles, half a minute)"
+"""What a bar of simulations says as long as nothing is done."""
+
 
 def emit(document: dict[str, Any], words: str | Table, as_json: bool) -> None:
     """The answer, in the form that was asked for."""
@@ -38,8 +41,8 @@ def note(text: str) -> None:
 
 
 @contextmanager
-def progress_bar(title: str) -> Iterator[Callback]:
-    """A bar on stderr that counts rounds."""
+def progress_bar(title: str, before: str = "") -> Iterator[Callback]:
+    """A bar on stderr that counts rounds; ``before`` is shown until there are some."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -52,7 +55,8 @@ def progress_bar(title: str) -> Iterator[Callback]:
 
     def advance(done: int, total: int) -> None:
         bar.start()  # only once there is something to count, so that a refusal stays one line
-        bar.update(task, completed=done, total=total)
+        words = title if done else f"{title} {before}".strip()
+        bar.update(task, description=words, completed=done, total=total)
 
     try:
         yield advance

@@ -64,7 +64,7 @@ def simulate(
         return
     world = on_data.problem_of(named, plan, arms) if data else _problem(problem, plan, arms)
     _warn_about_norms(plan, world)
-    with screen.progress_bar(plan.protocol) as progress:
+    with screen.progress_bar(plan.protocol, screen.COMPILES) as progress:
         outcome = sweep.simulate(
             plan,
             world,
@@ -200,7 +200,7 @@ def _make(
     for job in figure.jobs:
         if job.refused:
             screen.warn(f"{job.label} is outside its theorem and marked as such: {job.refused}")
-    with screen.progress_bar(figure.name) as progress:
+    with screen.progress_bar(figure.name, screen.COMPILES) as progress:
         outcomes = sweep.sweep(
             figure.jobs,
             trials=trials,
