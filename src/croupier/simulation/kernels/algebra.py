@@ -17,6 +17,16 @@ Floats = NDArray[np.float64]
 
 
 @inlined
+def eliminate(room: Floats, k: int) -> None:
+    """Take the pivot ``k`` off the rows below, above the diagonal."""
+    scale = 1.0 / room[k, k]
+    for i in range(k + 1, room.shape[0]):
+        factor = room[k, i] * scale
+        for j in range(i, room.shape[0]):
+            room[i, j] -= factor * room[k, j]
+
+
+@inlined
 def positive(matrix: Floats, shift: float, room: Floats) -> bool:
     """Whether ``matrix`` - shift I is positive, by its pivots."""
     dim = matrix.shape[0]
@@ -25,25 +35,10 @@ def positive(matrix: Floats, shift: float, room: Floats) -> bool:
             room[i, j] = matrix[i, j]
         room[i, i] -= shift
     for k in range(dim):
-        pivot = room[k, k]
-        if not pivot > 0.0:
+        if not room[k, k] > 0.0:
             return False
-        scale = 1.0 / pivot
-        for i in range(k + 1, dim):
-            factor = room[k, i] * scale
-            for j in range(i, dim):
-                room[i, j] -= factor * room[k, j]
+        eliminate(room, k)
     return True
-
-
-@inlined
-def eliminate(room: Floats, k: int) -> None:
-    """Take the pivot ``k`` off the rows below, above the diagonal."""
-    scale = 1.0 / room[k, k]
-    for i in range(k + 1, room.shape[0]):
-        factor = room[k, i] * scale
-        for j in range(i, room.shape[0]):
-            room[i, j] -= factor * room[k, j]
 
 
 @inlined

@@ -5,15 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from croupier.simulation.kernels.algebra import multiply
 from croupier.simulation.kernels.compiled import allocating
-from croupier.simulation.kernels.scoring import (
-    first_best,
-    score_optimist,
-    score_strayed,
-    withhold,
-)
-from croupier.simulation.kernels.tables import OPTIMIST, SAMPLER, Floats, Mask
+from croupier.simulation.kernels.scoring import first_best, score, withhold
+from croupier.simulation.kernels.tables import Floats, Mask
 
 
 @allocating
@@ -39,14 +33,8 @@ def choose_all(
         for index in range(rounds):
             x = features[trial, index if sets > 1 else 0]
             draw = draws[trial, index if draws.shape[1] > 1 else 0]
-            if kind == SAMPLER:
-                multiply(matrix[trial], draw, strayed)
-                for i in range(dim):
-                    strayed[i] *= scale[trial]
-                score_strayed(x, theta[trial], strayed, scores, spare)
-            else:
-                width = scale[trial] if kind == OPTIMIST else scale[trial] * abs(draw[0])
-                score_optimist(x, theta[trial], matrix[trial], width, scores, spare)
+            own = matrix[trial]
+            score(kind, x, draw, scale[trial], theta[trial], own, own, strayed, scores, spare)
             if offered > 0:
                 withhold(scores, available[trial, index if offered > 1 else 0])
             chosen[trial, index] = first_best(scores)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from croupier.simulation.kernels.algebra import halve, multiply
+from croupier.simulation.kernels.algebra import halve
 from croupier.simulation.kernels.compiled import compiled, inlined
 from croupier.simulation.kernels.learning import (
     close_sums,
@@ -16,12 +16,7 @@ from croupier.simulation.kernels.learning import (
     update,
 )
 from croupier.simulation.kernels.publishing import publish
-from croupier.simulation.kernels.scoring import (
-    first_best,
-    score_optimist,
-    score_strayed,
-    withhold,
-)
+from croupier.simulation.kernels.scoring import first_best, score, withhold
 from croupier.simulation.kernels.tables import (
     EVERY,
     FLIPPED,
@@ -51,16 +46,12 @@ Floats = NDArray[np.float64]
 @inlined
 def choose(kind: int, row: int, turn: int, scale: float, crowd: Crowd, memory: Memory) -> int:
     """The arm of a round with the arm set ``row`` and the policy's draw ``turn``."""
-    features, draws, scores, spare = crowd.features, crowd.draws, memory.scores, memory.spare
-    theta, strayed = memory.shown_theta, memory.strayed
-    if kind == SAMPLER:
-        multiply(memory.shown_matrix, draws[turn], strayed)
-        for i in range(theta.size):
-            strayed[i] *= scale
-        score_strayed(features[row], theta, strayed, scores, spare)
-    else:
-        width = scale if kind == OPTIMIST else scale * abs(draws[turn, 0])
-        score_optimist(features[row], theta, memory.shown_half, width, scores, spare)
+    scores = memory.scores
+    draw = crowd.draws[0 if kind == OPTIMIST else turn]
+    score(
+        kind, crowd.features[row], draw, scale, memory.shown_theta, memory.shown_matrix,
+        memory.shown_half, memory.strayed, scores, memory.spare,
+    )  # fmt: skip
     if crowd.available.shape[0] > 0:
         withhold(scores, crowd.available[row])
     return first_best(scores)

@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from croupier.policies.ucb import TIE
+from croupier.simulation.kernels.algebra import multiply
 from croupier.simulation.kernels.compiled import allocating, compiled, inlined
+from croupier.simulation.kernels.tables import OPTIMIST, SAMPLER
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -175,6 +177,30 @@ def score_strayed(x: Floats, theta: Floats, strayed: Floats, scores: Floats, spa
     project(x, strayed, spare)
     for k in range(scores.size):
         scores[k] += max(spare[k], 0.0)
+
+
+@inlined
+def score(
+    kind: int,
+    x: Floats,
+    draw: Floats,
+    scale: float,
+    theta: Floats,
+    matrix: Floats,
+    half: Floats,
+    strayed: Floats,
+    scores: Floats,
+    spare: Floats,
+) -> None:
+    """Scores of all arms ``x (dim, arms)`` under a model: its root for ``sampling``, or half."""
+    if kind == SAMPLER:
+        multiply(matrix, draw, strayed)
+        for i in range(draw.size):
+            strayed[i] *= scale
+        score_strayed(x, theta, strayed, scores, spare)
+    else:
+        width = scale if kind == OPTIMIST else scale * abs(draw[0])
+        score_optimist(x, theta, half, width, scores, spare)
 
 
 @inlined
