@@ -16,12 +16,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from croupier.service.analyzer.delivery import Answer, Delivery
+from croupier.service.analyzer.metrics import AnalyzerMetrics
 from croupier.service.console import Ages, AnalyzerSight, console_routes
 from croupier.service.keys.trust import Trust
 from croupier.service.operation.startup import AnalyzerParts
 from croupier.service.travel.handover import SIGNATURE
 from croupier.service.web import answers, guards, logs, metrics
-from croupier.service.web.metrics import AnalyzerMetrics
 from croupier.service.web.openapi import analyzer_api
 from croupier.service.web.reasons import Reason, Refusal
 

@@ -7,13 +7,13 @@ from functools import lru_cache
 
 from croupier.plan import Plan
 from croupier.service.analyzer import lessons
+from croupier.service.analyzer.metrics import AnalyzerMetrics
 from croupier.service.console.ages import Ages
 from croupier.service.console.common_sight import NEWEST, Snapshot, keys, refused
 from croupier.service.console.rewards import read_rewards
 from croupier.service.operation.startup import AnalyzerParts
 from croupier.service.store import ledger
 from croupier.service.store.database import Transaction
-from croupier.service.web.metrics import AnalyzerMetrics
 
 _MODELS = "SELECT version, hash FROM models WHERE plan = ? ORDER BY version DESC LIMIT ?"
 _BATCHES = """

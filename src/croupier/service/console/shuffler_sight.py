@@ -10,10 +10,11 @@ from croupier.service.console.common_sight import NEWEST, Snapshot, keys, refuse
 from croupier.service.operation import operations
 from croupier.service.operation.startup import ShufflerParts
 from croupier.service.shuffler import states
+from croupier.service.shuffler.metrics import ShufflerMetrics
 from croupier.service.shuffler.newest import Newest
 from croupier.service.shuffler.states import BatchState
 from croupier.service.store.database import Transaction
-from croupier.service.web.metrics import ACCEPTED, ShufflerMetrics
+from croupier.service.web.metrics import ACCEPTED
 
 _BATCHES = """
 SELECT batch, state, filled, size, model_version FROM batches

@@ -19,12 +19,12 @@ from croupier.service.console import ShufflerSight, console_routes
 from croupier.service.operation.startup import ShufflerParts
 from croupier.service.shuffler.commits import GroupCommit
 from croupier.service.shuffler.courier import Courier
+from croupier.service.shuffler.metrics import ShufflerMetrics
 from croupier.service.shuffler.newest import Newest
 from croupier.service.shuffler.openers import Openers
 from croupier.service.shuffler.reception import Reception, Verdict
 from croupier.service.shuffler.states import State
 from croupier.service.web import answers, guards, logs, metrics, problems
-from croupier.service.web.metrics import ShufflerMetrics
 from croupier.service.web.openapi import shuffler_api
 from croupier.service.web.reasons import Reason, Refusal
 

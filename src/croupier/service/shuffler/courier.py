@@ -27,6 +27,7 @@ from croupier.service.shuffler.analyzer_client import (
     Opened,
     UndeliveredError,
 )
+from croupier.service.shuffler.metrics import ShufflerMetrics
 from croupier.service.shuffler.newest import Newest
 from croupier.service.shuffler.states import Basis, BatchState, Released, State
 from croupier.service.store.leases import Lease
@@ -34,7 +35,7 @@ from croupier.service.travel import documents
 from croupier.service.travel.handover import signed_share
 from croupier.service.travel.sealing import NO_PUBLIC_KEY
 from croupier.service.web import logs
-from croupier.service.web.metrics import INTERNAL, ShufflerMetrics
+from croupier.service.web.metrics import INTERNAL
 from croupier.service.web.reasons import Reason, Refusal
 from croupier.wire import Transport
 

@@ -1,4 +1,4 @@
-"""Prometheus metrics: counts of refusals by reason, and public facts about plans and batches."""
+"""Prometheus metrics: counts of refusals by reason, and gauges of public facts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from croupier.service.shuffler.states import BatchState, State
 from croupier.service.web.reasons import Reason
 
 ACCEPTED, INTERNAL = "accepted", "internal"
@@ -49,70 +48,16 @@ class Gauges:
             self._gauges[name].set(value)
 
 
-_SHUFFLER = {
-    "batch_index": "Index of the newest batch.",
-    "batch_size": "Reports that the newest batch waits for.",
-    "batch_filled": "Reports in the newest batch.",
-    "batch_open": "1 while the newest batch takes reports.",
-    "batch_padded": "Zero-input reports in the newest batch.",
-    "batch_dropped": "Reports of the newest batch that were dropped with an earlier try of it.",
-    "batch_attempt": "How often the newest batch was emptied and begun again.",
-    "oldest_open_report_seconds": "How long the open batch has had reports.",
-    "ledger_batches": "Batches that were released and charged.",
-    "ledger_batches_left": "Batches that the plan still has.",
-    "model_version": "Version of the model of the newest batch.",
-    "queue_length": "Reports that wait for their commit.",
-    "openers": "Helper processes that are ready to open seals.",
-}
+class Metrics:
+    """What a role shows."""
 
-_ANALYZER = {
-    "next_batch": "Index of the batch that is learnt from next.",
-    "ledger_batches": "Batches that were charged.",
-    "ledger_batches_left": "Batches that the plan still has.",
-    "model_version": "Version of the newest model.",
-    "model_repairs": "Eigenvalues that had to be raised so far.",
-    "dropped_attempts": "Batches of shares that came and of which too few reports opened.",
-    "clipped_counts": "Counts of shared batches that no honest reports could have added up to.",
-}
-
-
-class ShufflerMetrics:
-    """What the shuffler shows."""
-
-    def __init__(self) -> None:
+    def __init__(self, texts: Mapping[str, str]) -> None:
         self._registry = CollectorRegistry()
-        self.reports = Tally(self._registry, "croupier_reports", "Reports by outcome.")
-        self.deliveries = Tally(self._registry, "croupier_deliveries", "Tries to hand on a batch.")
-        self.gauges = Gauges(self._registry, _SHUFFLER)
+        self.gauges = Gauges(self._registry, texts)
 
-    def show_batch(self, batch: BatchState | None, waiting_seconds: float) -> None:
-        """Set the gauges of the newest batch."""
-        if batch is None:
-            return
-        self.gauges.set(
-            batch_index=batch.index,
-            batch_size=batch.size,
-            batch_filled=batch.filled,
-            batch_open=batch.state is State.OPEN,
-            batch_padded=batch.padded,
-            batch_dropped=batch.dropped,
-            batch_attempt=batch.attempt,
-            model_version=batch.model_version,
-            oldest_open_report_seconds=waiting_seconds,
-        )
-
-    def text(self) -> bytes:
-        """The exposition."""
-        return generate_latest(self._registry)
-
-
-class AnalyzerMetrics:
-    """What the analyzer shows."""
-
-    def __init__(self) -> None:
-        self._registry = CollectorRegistry()
-        self.batches = Tally(self._registry, "croupier_batches", "Batches received by outcome.")
-        self.gauges = Gauges(self._registry, _ANALYZER)
+    def tally(self, name: str, text: str) -> Tally:
+        """A counter by outcome among them."""
+        return Tally(self._registry, name, text)
 
     def text(self) -> bytes:
         """The exposition."""
