@@ -8,11 +8,16 @@ from dataclasses import dataclass
 
 from croupier.arguments import positive, whole
 from croupier.privacy.budget import LEAST_DELTA
-from croupier.privacy.gdp import delta_of
 from croupier.privacy.guarantee import TAIL_SHARE
-from croupier.privacy.slopes import find_slope, find_window
+from croupier.privacy.pace import Pace, steady
+from croupier.privacy.rounding import rounded_pace
+from croupier.privacy.slopes import Slope, find_slope, find_window
 
 MOST_DELTA = math.nextafter(1.0, 0.0)
+COINS_TO_ROUND = 1000
+"""Coins from which the second certificate is asked; below, its own terms are no smaller."""
+ROUNDING_SHARE = 0.01
+"""What rounding adds to mu before the second certificate is asked, and at least with it."""
 
 
 @dataclass(frozen=True)
@@ -59,12 +64,28 @@ class CountRelease:
 
     def mu(self, tau: float) -> float:
         """The Gaussian-DP parameter outside tails of ``tau``; infinite where nothing holds."""
+        return self.pace(tau).mu
+
+    def pace(self, tau: float) -> Pace:
+        """The same level by level."""
         if not self.fits(tau):
-            return math.inf
+            return steady(math.inf)
         slope = find_slope(self.coins, self.bias, self.shift, tau)
         if self.reports == 1:
-            return slope.mu(self.distance, self.labels)
-        return slope.slope * self.reach * (1 + 1e-14)
+            return self._pace_once(slope, tau)
+        return steady(slope.slope * self.reach * (1 + 1e-14))
+
+    def _pace_once(self, slope: Slope, tau: float) -> Pace:
+        """One report: MATH 4, and where rounding shows in it the second certificate (PROOF 8).
+
+        The second one takes the share of rounding down to ``ROUNDING_SHARE`` and no further, so
+        that fine grids keep the numbers of MATH 4 and mu has no jump where the two meet.
+        """
+        plain = slope.mu(self.distance, self.labels)
+        shown = (1 + ROUNDING_SHARE) * slope.slope * self.distance
+        if plain <= shown or self.bias != 0.5 or self.coins < COINS_TO_ROUND:
+            return steady(plain)
+        return rounded_pace(self.coins, self.distance, self.labels, tau, plain).at_least(shown)
 
 
 @dataclass(frozen=True)
@@ -91,21 +112,25 @@ class BinomialCurve:
 
     def mu_at(self, delta: float) -> float:
         """The Gaussian-DP parameter at ``delta``; infinite where nothing is certified."""
-        if not LEAST_DELTA <= delta < 1:
-            raise ValueError(f"delta must be between {LEAST_DELTA:g} and 1, got {delta!r}")
-        tau = self.tau(delta)
+        return self.pace(delta).mu
+
+    def pace(self, delta: float) -> Pace:
+        """What answers at ``delta`` rest on; several releases compose by the squares of mu."""
+        tau = self.tau(known_delta(delta))
+        if self.counts == self.releases[0][0].labels:
+            return self.releases[0][0].pace(tau)
         parts = [math.sqrt(times) * release.mu(tau) for release, times in self.releases]
-        return math.hypot(*parts) * (1 + 1e-14)
+        return steady(math.hypot(*parts) * (1 + 1e-14))
 
     def bound(self, epsilon: float, delta: float) -> float:
-        """tau' + (1 - tau') delta_GDP(mu, epsilon), all with the tails that belong to ``delta``."""
-        return self._bound(self.mu_at(delta), epsilon, delta)
+        """tau' + (1 - tau') times the pace's delta, with the tails that belong to ``delta``."""
+        return self._bound(self.pace(delta), epsilon, delta)
 
-    def _bound(self, mu: float, epsilon: float, delta: float) -> float:
-        if math.isinf(mu):
+    def _bound(self, pace: Pace, epsilon: float, delta: float) -> float:
+        if math.isinf(pace.mu):
             return 1.0
         tails = -math.expm1(self.counts * math.log1p(-self.tau(delta)))
-        return (tails + (1 - tails) * delta_of(mu, epsilon)) * (1 + 1e-12)
+        return (tails + (1 - tails) * pace.delta(epsilon)) * (1 + 1e-12)
 
     def holds(self, epsilon: float, delta: float) -> bool:
         """Whether ``(epsilon, delta)`` is proved."""
@@ -113,10 +138,10 @@ class BinomialCurve:
 
     def epsilon(self, delta: float) -> float:
         """The smallest proved epsilon at ``delta``; infinite where nothing is certified."""
-        mu = self.mu_at(delta)
-        if math.isinf(mu):
+        pace = self.pace(delta)
+        if math.isinf(pace.mu):
             return math.inf
-        found = _first_epsilon(lambda epsilon: self._bound(mu, epsilon, delta) <= delta)
+        found = _first_epsilon(lambda epsilon: self._bound(pace, epsilon, delta) <= delta)
         return self._confirmed(found, delta)
 
     def _confirmed(self, epsilon: float, delta: float) -> float:
@@ -151,6 +176,13 @@ class BinomialCurve:
         while self.holds(epsilon, low):
             low, width = max(low / (1 + width), LEAST_DELTA), 8 * width
         return low, high
+
+
+def known_delta(delta: float) -> float:
+    """``delta`` where curves of counts are defined."""
+    if not LEAST_DELTA <= delta < 1:
+        raise ValueError(f"delta must be between {LEAST_DELTA:g} and 1, got {delta!r}")
+    return delta
 
 
 def _first_epsilon(holds: Callable[[float], bool]) -> float:

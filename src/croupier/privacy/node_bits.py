@@ -8,9 +8,10 @@ from functools import lru_cache
 
 from croupier.arguments import positive, whole
 from croupier.errors import GuaranteeError
-from croupier.privacy.binomial import BinomialCurve, CountRelease
+from croupier.privacy.binomial import BinomialCurve, CountRelease, known_delta
 from croupier.privacy.bits import Batch, fewest
-from croupier.privacy.budget import LEAST_DELTA, Budget
+from croupier.privacy.budget import Budget
+from croupier.privacy.pace import Pace, steady
 
 FINENESS = 1000
 
@@ -42,15 +43,13 @@ class TreeCurve(BinomialCurve):
         squares = {level: node.labels * most for level, (node, most) in self._numbered}
         return sum(squares.values())
 
-    def mu_at(self, delta: float) -> float:
-        """The Gaussian-DP parameter at ``delta``; infinite where nothing is certified."""
-        if not LEAST_DELTA <= delta < 1:
-            raise ValueError(f"delta must be between {LEAST_DELTA:g} and 1, got {delta!r}")
-        tau = self.tau(delta)
+    def pace(self, delta: float) -> Pace:
+        """What answers at ``delta`` rest on: one mu of all levels; infinite where nothing holds."""
+        tau = self.tau(known_delta(delta))
         worst = dict.fromkeys(self.levels, 0.0)
         for level, (node, squares) in self._numbered:
             worst[level] = max(worst[level], math.sqrt(squares) * mu_per_report(node, tau))
-        return math.hypot(*worst.values()) * (1 + 1e-14)
+        return steady(math.hypot(*worst.values()) * (1 + 1e-14))
 
     @property
     def _numbered(self) -> list[tuple[int, tuple[CountRelease, int]]]:

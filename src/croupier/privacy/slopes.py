@@ -84,11 +84,12 @@ def _log_tail(law: Binomial, count: int) -> float:
 
 def fast_slope(coins: int, shift: int, tau: float) -> Slope | None:
     """The slope of fair coins from four tails (MATH 4), None outside the range of Lemma M."""
-    return _fast_slope(coins, shift, find_window(coins, 0.5, tau).high)
+    return fast_slope_at(coins, shift, find_window(coins, 0.5, tau).high)
 
 
 @lru_cache(maxsize=4096)
-def _fast_slope(coins: int, shift: int, high: int) -> Slope | None:
+def fast_slope_at(coins: int, shift: int, high: int) -> Slope | None:
+    """The same for a window that ends at ``high``."""
     law = binomial(coins, 0.5)
     if not _quantiles_are_convex(law, shift, high):
         return None
