@@ -27,6 +27,8 @@ ROOT = Path(__file__).parent.parent
 PRIVACY = ROOT / "src" / "croupier" / "privacy"
 
 CERTIFICATE = [
+    "tests/privacy/test_pace.py",
+    "tests/privacy/test_rounding.py",
     "tests/privacy/test_slopes.py",
     "tests/privacy/test_binomial.py",
     "tests/privacy/test_binomial_reference.py",
@@ -48,9 +50,11 @@ TESTS = {
     "moments": ["tests/privacy/test_moments.py"],
     "node_bits": ["tests/privacy/test_node_bits.py", "tests/protocols/test_concurrent_tree.py"],
     "nodes": ["tests/privacy/test_nodes.py"],
+    "pace": CERTIFICATE[:2],
+    "rounding": CERTIFICATE[:2],
     "shuffled_gaussian": SHUFFLED,
     "slopes": CERTIFICATE,
-    "tails": ["tests/privacy/test_tails.py", *CERTIFICATE[:3]],
+    "tails": ["tests/privacy/test_tails.py", *CERTIFICATE[:5]],
     "theorem": ["tests/privacy/test_theorem.py"],
 }
 

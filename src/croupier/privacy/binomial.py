@@ -14,8 +14,8 @@ from croupier.privacy.rounding import rounded_pace
 from croupier.privacy.slopes import Slope, find_slope, find_window
 
 MOST_DELTA = math.nextafter(1.0, 0.0)
-COINS_TO_ROUND = 1000
-"""Coins from which the second certificate is asked; below, its own terms are no smaller."""
+COINS_TO_ROUND = 500
+"""Coins from which the second certificate is asked; it gains little with fewer."""
 ROUNDING_SHARE = 0.01
 """What rounding adds to mu before the second certificate is asked, and at least with it."""
 
