@@ -51,6 +51,7 @@ TESTS = {
     "node_bits": ["tests/privacy/test_node_bits.py", "tests/protocols/test_concurrent_tree.py"],
     "nodes": ["tests/privacy/test_nodes.py"],
     "pace": CERTIFICATE[:2],
+    "placements": ["tests/privacy/test_placements.py"],
     "rounding": CERTIFICATE[:2],
     "shuffled_gaussian": SHUFFLED,
     "slopes": CERTIFICATE,

@@ -155,6 +155,20 @@ def test_the_speed_covers_tests_of_every_level(
         assert speeds[-2] > move.length + move.widening * 4.5
 
 
+def test_thresholds_follow_only_below_a_certain_edge() -> None:
+    """The condition on a of PROOF 8a, at both sides of where it turns."""
+    turn = 0.05 / (math.sqrt(1.001) * 0.002)
+    assert Rounding(0.05, 0.004, 0.0, 0.0, turn * (1 - 1e-9)).follows
+    assert not Rounding(0.05, 0.004, 0.0, 0.0, turn * (1 + 1e-9)).follows
+
+
+@pytest.mark.parametrize("coins", [1000, 1001])
+def test_the_spread_is_below_the_square_of_every_increment(coins: int) -> None:
+    steps = np.diff(fine_quantiles(coins, coins // 2 - 40, coins // 2 + 40)[0][::FINE])
+    spread = found(coins, 3, 1e-9).spread
+    assert spread < np.min(steps) ** 2 < spread * (1 + 1e-7)
+
+
 def test_a_move_whose_variances_change_too_much_is_refused() -> None:
     rounding = Rounding(0.5, 0.9, 0.1, 0.1, 4.0)
     assert not rounding.follows

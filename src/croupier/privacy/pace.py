@@ -55,12 +55,12 @@ class Pace:
 
 
 def _gains(levels: Floats, mus: Floats, epsilon: float) -> Floats:
-    return np.asarray(ndtr(mus - levels) - np.exp(epsilon + log_ndtr(-levels)))
+    return np.asarray(ndtr(mus - levels) - np.exp(np.minimum(epsilon + log_ndtr(-levels), 1.0)))
 
 
 def _gain_below_the_median(mu: float, epsilon: float) -> float:
     """Tests that are wrong more often than not gain the more the less often they are."""
-    return float(ndtr(mu)) - math.exp(epsilon) / 2
+    return float(ndtr(mu)) - math.exp(min(epsilon, 1.0)) / 2
 
 
 def steady(mu: float) -> Pace:

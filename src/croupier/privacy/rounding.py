@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtr, ndtri_exp
 
 from croupier.privacy.pace import Pace, steady
-from croupier.privacy.slopes import fast_slope_at, find_window
+from croupier.privacy.slopes import fast_slope_at, find_window, quantile_error
 from croupier.privacy.tails import Floats, binomial, centre_quantile, quantiles
 
 PIECES = 64
@@ -31,6 +31,8 @@ TILTS = 5 / 12 * 0.5 ** np.arange(7)
 """Exponents of the bound on skewness, in units of 1/edge; below 1/2, so that it stays finite."""
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(200)
 """For a smooth integrand over at most 40 standard deviations."""
+ROUNDED = 1e-12
+"""More than what floating point takes off that integral."""
 STEEPEST_SKEW = 1 / (6 * math.sqrt(3))
 """The largest p (1-p) (1-2p), third cumulant of one coin."""
 
@@ -65,7 +67,7 @@ class Rounding:
         pulls = tilts * self.edge**2
         tails = ndtr(pulls - self.edge) + ndtr(-pulls - self.edge)
         whole = inner @ WEIGHTS * self.edge / math.sqrt(8 * math.pi)
-        return np.asarray(np.log(whole + np.exp(pulls**2 / 2) * tails))
+        return np.asarray(np.log(whole + np.exp(pulls**2 / 2) * tails) + ROUNDED)
 
 
 def find_rounding(coins: int, shift: int, tau: float) -> Rounding | None:
@@ -78,12 +80,13 @@ def _rounding(coins: int, shift: int, high: int) -> Rounding | None:
     plain = fast_slope_at(coins, shift, high)
     if plain is None:
         return None
-    before, edge = quantiles(binomial(coins, 0.5), high + shift - 1, high + shift)
-    step = float(edge - before) * (1 + 1e-9)
+    law = binomial(coins, 0.5)
+    before, edge = (float(z) for z in quantiles(law, high + shift - 1, high + shift))
+    step = (edge - before + quantile_error(law, edge)) * (1 + 1e-9)
     spread = _least_step(coins) ** 2 * (1 - 1e-9)
     width = plain.slope * shift + plain.deviation + step
     steady, growing = _left_over(step, spread, width)
-    found = Rounding(plain.slope, spread, steady, growing, float(edge))
+    found = Rounding(plain.slope, spread, steady, growing, edge)
     return found if found.follows else None
 
 

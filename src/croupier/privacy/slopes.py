@@ -95,7 +95,7 @@ def fast_slope_at(coins: int, shift: int, high: int) -> Slope | None:
         return None
     inner, middle, outer = (float(z) for z in quantiles(law, high - 1, high + 1))
     far = float(quantiles(law, high + shift, high + shift)[0])
-    slope = (far - middle + _quantile_error(law, far)) / shift
+    slope = (far - middle + quantile_error(law, far)) / shift
     deviation = max(_deviation(middle, middle - inner), _centre_deviation(coins))
     steepest = math.expm1(outer * (outer - middle)) / outer
     return _rounded_up(slope, deviation, steepest)
@@ -110,7 +110,7 @@ def _quantiles_are_convex(law: Binomial, shift: int, high: int) -> bool:
     return bool((last - first) / 2 <= 2.05 * (coins + 1) ** (-3 / 8))
 
 
-def _quantile_error(law: Binomial, largest: float) -> float:
+def quantile_error(law: Binomial, largest: float) -> float:
     """A bound on the error of a difference of quantiles: a few units in the last place.
 
     The odds of an unfair coin are rounded, and the error is raised to the power of the steps.
@@ -178,7 +178,7 @@ def general_slope(coins: int, bias: float, shift: int, tau: float) -> Slope:
 def _general_slope(coins: int, bias: float, shift: int, window: Window) -> Slope:
     law = binomial(coins, bias)
     values = quantiles(law, window.low - shift, window.high + shift)
-    error = _quantile_error(law, float(np.abs(values[[0, -1]]).max()))
+    error = quantile_error(law, float(np.abs(values[[0, -1]]).max()))
     slope = max(_steepest_chord(values, shift, steps) + error / steps for steps in _up_to(shift))
     inside = values[shift - 1 : values.size - shift + 1]
     deviation = _largest_deviation(inside[1:-1])

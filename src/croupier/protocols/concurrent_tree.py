@@ -24,6 +24,7 @@ from croupier.privacy.budget import Budget
 from croupier.privacy.guarantee import Curve, Guarantee, WorstCurve, unproved
 from croupier.privacy.node_bits import FINENESS, NodeBatch, TreeCurve, fewest_node_bits
 from croupier.privacy.nodes import Tree, usual_levels
+from croupier.privacy.placements import placed
 from croupier.protocols.base import (
     Floats,
     Protocol,
@@ -176,12 +177,18 @@ class ConcurrentTree(Protocol):
     def guarantee(self, participations: int = 1) -> Guarantee:
         """The certificate for shuffled bits in the worst nodes of every level (MATH 4, 6.1)."""
         present = min(whole("participations", participations, 1), self.tree.batches)
-        found = dict.fromkeys(self._counts(present))
+        found = tuple(dict.fromkeys(self._counts(present)))
         levels, nodes = zip(*found, strict=True)
-        worst = ((node, self.tree.worst_squares(level, present)) for level, node in found)
         share = "all users" if self.honest_fraction == 1 else f"{self.honest_fraction:.4g} of them"
         method = f"{CERTIFICATE}, up to {len(set(levels))} nodes a report, coins of {share}"
-        return _promised(TreeCurve(tuple(worst), levels), method, nodes)
+        # One report in one level of nodes is one report in some batch.
+        once = present == len(set(levels)) == 1
+        curve = placed(nodes, 1) if once else self._curve(found, present)
+        return _promised(curve, method, nodes)
+
+    def _curve(self, found: tuple[tuple[int, CountRelease], ...], present: int) -> TreeCurve:
+        worst = tuple((node, self.tree.worst_squares(level, present)) for level, node in found)
+        return TreeCurve(worst, tuple(level for level, _ in found))
 
     def _counts(self, present: int) -> Iterator[tuple[int, CountRelease]]:
         """Every node that differs, with its level and the most reports that one user has in it."""

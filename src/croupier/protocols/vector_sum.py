@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Self
@@ -13,10 +14,11 @@ from numpy.typing import NDArray
 from croupier.arguments import positive, whole
 from croupier.coins import Coins
 from croupier.contribution import UNIT_POWER, Layout, whole_units
-from croupier.privacy.binomial import BinomialCurve, CountRelease
+from croupier.privacy.binomial import CountRelease
 from croupier.privacy.bits import GRID_POWER, Batch, fewest_bits
 from croupier.privacy.budget import Budget
 from croupier.privacy.guarantee import Guarantee, unproved
+from croupier.privacy.placements import placed
 from croupier.privacy.theorem import VectorSumTheorem
 from croupier.protocols.base import (
     AdditiveRelease,
@@ -237,8 +239,8 @@ class VectorSum(Protocol):
             return unproved(NO_COINS)
         if self._only_the_theorem:
             return self._theorem(participations)
-        curve = BinomialCurve(self._worst(participations))
-        return _promised(curve, f"{CERTIFICATE}, {_honest(self.honest_fraction)}")
+        counts = [self._counts(index, self.honest_users(index)) for index in range(len(self._made))]
+        return _promised(counts, participations, _honest(self.honest_fraction))
 
     @property
     def _only_the_theorem(self) -> bool:
@@ -265,14 +267,6 @@ class VectorSum(Protocol):
         distance = made.grid * self.layout.device_sensitivity * ROUNDED_UP
         return CountRelease(users * made.noise_bits, made.bias, distance, self.layout.size)
 
-    def _worst(self, participations: int) -> tuple[tuple[CountRelease, int], ...]:
-        """The batches that tell most of one user; the last release serves all later batches."""
-        counts = [self._counts(index, self.honest_users(index)) for index in range(len(self._made))]
-        ranked = sorted(counts, key=lambda one: one.distance**2 / max(one.coins, 1), reverse=True)
-        if len(ranked) == 1 or ranked[0] == counts[-1]:
-            return ((ranked[0], participations),)
-        return tuple((one, 1) for one in ranked[:participations])
-
     def local_guarantee(self) -> Guarantee:
         """The coins of one report alone, where they are enough to hide anything."""
         if not self._hides:
@@ -280,8 +274,7 @@ class VectorSum(Protocol):
         if self._only_the_theorem:
             return unproved("no certificate has been computed for the bits of one report alone")
         counts = [self._counts(index, 1) for index in range(len(self._made))]
-        curve = BinomialCurve(((max(counts, key=lambda one: one.distance / one.coins), 1),))
-        return _promised(curve, f"{CERTIFICATE}, the coins of one report")
+        return _promised(counts, 1, "the coins of one report")
 
     def released_scale(self, budget: Budget | None) -> released.Scale:
         """G = ln(d/delta) sqrt(T d) / (4 epsilon sqrt B)."""
@@ -321,14 +314,15 @@ def _released(asked: Budget, layout: Layout, users: int, terms: Terms) -> Vector
     return VectorSumRelease(layout, users, fixed, bits, constants.VECTOR_SUM_BIAS)
 
 
-def _promised(curve: BinomialCurve, method: str) -> Guarantee:
-    """The curve, or the reason why these coins hide nothing at any delta."""
+def _promised(batches: Sequence[CountRelease], participations: int, whose: str) -> Guarantee:
+    """The curve of the worst batches, or the reason why some coins hide nothing at any delta."""
+    curve = placed(batches, participations)
     if math.isfinite(curve.mu_at(FAVOURABLE_DELTA)):
-        return Guarantee(method, curve)
-    release = curve.releases[0][0]
+        return Guarantee(f"{CERTIFICATE}, {whose}", curve)
+    worst = max(batches, key=lambda one: one.distance / max(one.coins, 1))
     return unproved(
-        f"a swap moves a count by up to {math.ceil(release.distance)} steps, too far for the "
-        f"{release.coins} coins of its label"
+        f"a swap moves a count by up to {math.ceil(worst.distance)} steps, too far for the "
+        f"{worst.coins} coins of its label"
     )
 
 

@@ -1,0 +1,84 @@
+"""What batches tell of a user, in whichever of them that is worst (MATH 4, "Several releases")."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from croupier.privacy.binomial import BinomialCurve, CountRelease, known_delta
+from croupier.privacy.budget import LEAST_DELTA
+from croupier.privacy.pace import Pace, steady
+
+
+@dataclass(frozen=True)
+class WorstBatchCurve:
+    """The proved curve of a user who is in one of these batches: what holds in all of them.
+
+    Which of them is worst depends on epsilon and delta: rounding costs small batches more. To see
+    that a curve is no worse takes one evaluation, to invert it a hundred, so the curves should
+    come with the likely worst first.
+    """
+
+    curves: tuple[BinomialCurve, ...]
+
+    def mu_at(self, delta: float) -> float:
+        """The largest Gaussian-DP parameter at ``delta``."""
+        return max(curve.mu_at(delta) for curve in self.curves)
+
+    def epsilon(self, delta: float) -> float:
+        """The largest epsilon at ``delta``, and no delta on the way back is larger."""
+        found, step = self._largest_epsilon(delta), 1e-15
+        while math.isfinite(found) and self.delta(found) > delta:
+            found, step = found + step * (1 + found), 4 * step
+        return found
+
+    def _largest_epsilon(self, delta: float) -> float:
+        found = 0.0
+        for curve in self.curves:
+            if math.isfinite(found) and not curve.holds(found, delta):
+                found = curve.epsilon(delta)
+        return found
+
+    def delta(self, epsilon: float) -> float:
+        """The largest delta at ``epsilon``."""
+        found = LEAST_DELTA
+        for curve in self.curves:
+            if found < 1 and not curve.holds(epsilon, found):
+                found = curve.delta(epsilon)
+        return found
+
+
+@dataclass(frozen=True)
+class PlacedCurve(BinomialCurve):
+    """The proved curve of a user who is in ``participations`` of these batches.
+
+    ``releases`` has every batch once, all with the same labels; the last one serves all later
+    batches, so that a user may be in it any number of times.
+    """
+
+    participations: int
+
+    @property
+    def counts(self) -> int:
+        """Counts released with the user in them."""
+        return self.releases[0][0].labels * self.participations
+
+    def pace(self, delta: float) -> Pace:
+        """The batches with the largest mu, which compose by its squares."""
+        tau = self.tau(known_delta(delta))
+        *once, last = (release.mu(tau) for release, _ in self.releases)
+        ranked = sorted([*once, *[last] * self.participations], reverse=True)
+        return steady(math.hypot(*ranked[: self.participations]) * (1 + 1e-14))
+
+
+def placed(
+    batches: Sequence[CountRelease], participations: int
+) -> BinomialCurve | WorstBatchCurve | PlacedCurve:
+    """The curve of a user who is in ``participations`` of ``batches``, wherever that is worst."""
+    if len(batches) == 1:
+        return BinomialCurve(((batches[0], participations),))
+    if participations > 1:
+        return PlacedCurve(tuple((one, 1) for one in batches), participations)
+    likely = sorted(set(batches), key=lambda one: one.distance**2 / max(one.coins, 1), reverse=True)
+    return WorstBatchCurve(tuple(BinomialCurve(((one, 1),)) for one in likely))
