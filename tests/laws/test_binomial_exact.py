@@ -260,7 +260,7 @@ def second_bound(case: Case, kind: type[Move] = Move, slower: float = 1.0) -> Fl
     levels = Levels(-float(ndtri(tail)) + room)
     move = kind(replace(rounding, slope=slower * rounding.slope), case.distance, labels)
     mus = np.maximum.accumulate(move.speeds(levels))
-    pace = Pace(tuple(levels.cuts[1:].tolist()), tuple(mus.tolist()))
+    pace = Pace(float(mus[-1]), tuple(levels.cuts[1:].tolist()), tuple(mus.tolist()))
     lost = 1 - (1 - case.tau) ** labels
     deltas = np.array([pace.delta(float(epsilon)) for epsilon in EPSILONS])
     return lost + (1 - lost) * deltas if pace.mu < room else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,40 +14,69 @@ from croupier.privacy.gdp import delta_of
 from croupier.privacy.pace import Pace, steady
 
 STEPS = range(1, 33)
-GROWING = Pace(tuple(step / 4 for step in STEPS), tuple(0.3 + step / 100 for step in STEPS))
+LEVELS = tuple(step / 4 for step in STEPS)
+GROWING = Pace(0.62, LEVELS, tuple(0.3 + step / 100 for step in STEPS))
+SLOW = Pace(0.096, LEVELS, tuple(0.032 + step / 500 for step in STEPS))
+FAST = Pace(2.0, LEVELS, tuple(1.2 + step / 40 for step in STEPS))
+PACES = {"growing": GROWING, "slow": SLOW, "fast": FAST}
+
+
+def gain(mu: float, level: float, epsilon: float) -> float:
+    return float(ndtr(mu - level) - math.exp(epsilon) * norm.sf(level))
 
 
 def best_gain(pace: Pace, epsilon: float) -> float:
-    """The largest power minus e^epsilon times the chance to be wrong, over very many tests."""
-    levels = np.linspace(0, pace.levels[-1], 200_001)
-    mus = np.array(pace.mus)[np.searchsorted(pace.levels, levels)]
-    above = ndtr(mus - levels) - math.exp(epsilon) * norm.sf(levels)
-    below = np.linspace(-8, 0, 20_001)
-    often = ndtr(pace.mu - below) - math.exp(epsilon) * norm.sf(below)
-    return float(max(above.max(), often.max()))
+    """Piece by piece the best test; mus that a test could cross the median with are skipped."""
+    kept = [(level, mu) for level, mu in zip(pace.levels, pace.mus, strict=True) if mu <= level]
+    found, start = [gain(kept[-1][1], 0.0, epsilon)], 0.0
+    for level, mu in kept:
+        best = min(max(epsilon / mu + mu / 2, start), level)
+        found.append(gain(mu, best, epsilon))
+        start = level
+    return max(*found, float(ndtr(kept[-1][1] - kept[-1][0])))
 
 
-@pytest.mark.parametrize("epsilon", [0.0, 0.02, 0.1, 0.5, 1.0, 1.7, 2.2, 2.6])
-def test_delta_is_the_best_gain_of_all_tests(epsilon: float) -> None:
-    exact = best_gain(GROWING, epsilon)
-    assert exact <= GROWING.delta(epsilon) * (1 + 1e-12)
-    # Levels below mu count with the next larger mu, which matters only for large deltas.
-    assert GROWING.delta(epsilon) <= exact * (1 + (0.1 if epsilon < 0.2 else 1e-4))
+@pytest.mark.parametrize("name", PACES)
+def test_delta_is_the_best_gain_of_all_tests(name: str) -> None:
+    pace = PACES[name]
+    for epsilon in np.linspace(0, 4 * pace.mu, 401):
+        exact = min(best_gain(pace, epsilon), delta_of(pace.mu, epsilon))
+        assert pace.delta(epsilon) == pytest.approx(exact, rel=1e-8)
+        assert pace.delta(epsilon) >= exact * (1 - 1e-12)
 
 
-def test_delta_is_between_those_of_the_smallest_and_the_largest_mu() -> None:
-    for epsilon in np.linspace(0, 4, 81):
-        assert delta_of(0.31, epsilon) <= GROWING.delta(epsilon) <= delta_of(0.62, epsilon)
+@pytest.mark.parametrize("name", PACES)
+def test_delta_is_between_those_of_the_smallest_and_the_largest_mu(name: str) -> None:
+    pace = PACES[name]
+    for epsilon in np.linspace(0, 6 * pace.mu, 81):
+        assert delta_of(pace.mus[0], epsilon) <= pace.delta(epsilon) <= delta_of(pace.mu, epsilon)
 
 
-def test_delta_falls_with_epsilon_and_has_no_jump() -> None:
-    deltas = np.array([GROWING.delta(epsilon) for epsilon in np.linspace(0, 3, 3001)])
+@pytest.mark.parametrize("name", PACES)
+def test_delta_falls_with_epsilon_and_has_no_jump(name: str) -> None:
+    pace = PACES[name]
+    deltas = np.array([pace.delta(epsilon) for epsilon in np.linspace(0, 5 * pace.mu, 3001)])
     assert np.all(np.diff(deltas) < 0)
     assert np.all(np.abs(np.diff(np.log(deltas))) < 0.2)
 
 
-def test_beyond_the_last_level_the_last_mu_counts() -> None:
-    assert GROWING.delta(6.0) == delta_of(GROWING.mu, 6.0)
+def test_a_mu_that_holds_at_every_level_wins_where_it_is_better() -> None:
+    kept = replace(GROWING, mu=0.35)
+    for epsilon in (0.0, 0.5, 1.5, 3.0):
+        assert kept.delta(epsilon) == min(delta_of(0.35, epsilon), GROWING.delta(epsilon))
+
+
+def test_levels_that_tests_could_cross_the_median_from_say_nothing() -> None:
+    assert Pace(0.9, (0.2, 0.4), (0.5, 0.6)).delta(0.7) == delta_of(0.9, 0.7)
+    both = Pace(0.9, (0.2, 5.0), (0.5, 0.6))
+    assert both.delta(0.7) == pytest.approx(delta_of(0.6, 0.7), rel=1e-8)
+    endless = Pace(0.9, (5.0, 6.0), (0.6, math.inf))
+    assert endless.delta(0.7) == pytest.approx(delta_of(0.6, 0.7), rel=1e-8)
+
+
+def test_tests_from_further_out_than_the_last_level_are_counted() -> None:
+    short = Pace(5.0, (1.0,), (0.5,))
+    assert short.delta(3.0) == pytest.approx(norm.cdf(-0.5), rel=1e-8)
 
 
 def test_one_mu_is_gaussian_dp() -> None:
@@ -56,9 +86,15 @@ def test_one_mu_is_gaussian_dp() -> None:
     assert steady(math.inf).delta(3.0) == 1.0
 
 
+@pytest.mark.parametrize("epsilon", [30.0, 700.0, 710.0, 1e6])
+def test_large_epsilons_are_answered(epsilon: float) -> None:
+    assert GROWING.delta(epsilon) == 0.0
+
+
 def test_a_pace_can_be_kept_from_promising_more_than_a_mu() -> None:
     kept = GROWING.at_least(0.5)
     assert kept.levels == GROWING.levels
     assert kept.mus[0] == 0.5
     assert kept.mus[-1] == GROWING.mus[-1]
     assert kept.mu == GROWING.mu == 0.62
+    assert steady(0.3).at_least(0.4) == steady(0.4)

@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
 from scipy.stats import binom, norm
 
-from croupier.privacy.binomial import CountRelease
+from croupier.privacy.binomial import BinomialCurve, CountRelease
 from croupier.privacy.pace import steady
 from croupier.privacy.rounding import (
     PIECES,
@@ -172,7 +172,9 @@ def test_the_spread_is_below_the_square_of_every_increment(coins: int) -> None:
 def test_a_move_whose_variances_change_too_much_is_refused() -> None:
     rounding = Rounding(0.5, 0.9, 0.1, 0.1, 4.0)
     assert not rounding.follows
-    assert np.isinf(Move(rounding, 0.5, 40).speeds(Levels(8.0))[-1])
+    speeds = Move(rounding, 0.5, 40).speeds(Levels(8.0))
+    assert np.isfinite(speeds[0])
+    assert np.isinf(speeds[-1])
 
 
 # The statement of docs/guarantees.md once more, number by number.
@@ -291,10 +293,21 @@ def test_the_pace_reaches_up_to_the_tail_of_all_labels(labels: int, distance: fl
 
 
 def test_where_it_is_no_better_or_does_not_hold_the_first_certificate_stays() -> None:
-    assert rounded_pace(2000, 2.1, 20, 1e-9, 0.09) == steady(0.09)
+    assert rounded_pace(2000, 2.1, 20, 1e-9, 0.09).mu == 0.09
     assert rounded_pace(2000, 2.1, 10**9, 1e-3, 7.0) == steady(7.0)
     assert find_rounding(20, 2, 1e-3) is None
     assert rounded_pace(20, 2.0, 20, 1e-3, 7.0) == steady(7.0)
+
+
+def test_levels_that_count_are_certified_though_the_deepest_are_not() -> None:
+    """Short distances: the second mu is above the first one, and yet the curve is better."""
+    tau, distance = 1e-10, 0.5
+    slope = fast_slope(1000, 1, tau)
+    assert slope is not None
+    plain = slope.mu(distance, 5)
+    pace = rounded_pace(1000, distance, 5, tau, plain)
+    assert pace.mu == plain < pace.mus[-1]
+    assert pace.delta(0.115) < 0.95 * steady(plain).delta(0.115)
 
 
 def test_the_window_covers_its_own_mu() -> None:
@@ -364,3 +377,19 @@ def test_normal_quantities_of_levels() -> None:
     assert levels.hazard == pytest.approx(norm.pdf(levels.cuts) / ndtr(-levels.cuts), rel=1e-12)
     assert levels.gap == pytest.approx(levels.hazard - levels.cuts, rel=1e-12)
     assert levels.surprise == pytest.approx(-np.log(ndtr(-levels.cuts)), rel=1e-12)
+
+
+def test_delta_falls_with_epsilon_and_coins_and_grows_with_distance_and_labels() -> None:
+    """Also where the second certificate's mu passes the first one's."""
+
+    def delta(coins: int, distance: float, labels: int, epsilon: float) -> float:
+        return BinomialCurve(((CountRelease(coins, 0.5, distance, labels), 1),)).delta(epsilon)
+
+    epsilons = [delta(1000, 0.5, 5, epsilon) for epsilon in (0.115, 0.1153, 0.1154, 0.116, 0.117)]
+    assert epsilons == sorted(epsilons, reverse=True)
+    distances = [delta(1001, distance, 20, 0.14506) for distance in (0.495, 0.505, 0.515, 0.525)]
+    assert distances == sorted(distances)
+    labels = [delta(5000, 0.5, labels, 0.06844) for labels in (1, 2, 3, 5, 20)]
+    assert labels == sorted(labels)
+    coins = [delta(coins, 5.0, 2, 1.72574) for coins in (1000, 1001, 1002, 1003)]
+    assert coins == sorted(coins, reverse=True)

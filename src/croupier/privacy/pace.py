@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,55 +13,54 @@ from croupier.privacy.tails import Floats
 
 @dataclass(frozen=True)
 class Pace:
-    """Outside of some tails, tests of levels down to ``levels[i]`` gain at most ``mus[i]``.
+    """Outside of some tails, every test gains at most ``mu``: Gaussian DP, and perhaps less.
 
-    A level is the normal quantile of a test's chance to be wrong, and its gain how far the same
-    test's power is from there. Both tuples grow; the last mu holds at every level.
+    A level is the normal quantile of a test's chance to be wrong, a gain how far from there the
+    quantile of its power is. While a test is at levels within ``levels[i]`` of 0 it moves at no
+    more than the speed ``mus[i]``, from one input to the other in unit time. Both grow.
     """
 
-    levels: tuple[float, ...]
-    mus: tuple[float, ...]
-
-    @property
-    def mu(self) -> float:
-        """What holds at every level: plain Gaussian DP."""
-        return self.mus[-1]
+    mu: float
+    levels: tuple[float, ...] = ()
+    mus: tuple[float, ...] = ()
 
     def at_least(self, mu: float) -> Pace:
         """The same promise, nowhere better than ``mu``."""
-        return replace(self, mus=tuple(max(mu, one) for one in self.mus))
+        return replace(self, mu=max(mu, self.mu), mus=tuple(max(mu, one) for one in self.mus))
 
     def delta(self, epsilon: float) -> float:
         """The largest power minus e^epsilon times the chance to be wrong, of tests of any level."""
-        if len(self.mus) == 1 or epsilon < 0 or math.isinf(self.mu):
-            return delta_of(self.mu, epsilon)
-        starts, mus = self._pieces
-        ends = np.append(starts[1:], math.inf)
-        best = epsilon / mus + mus / 2
-        inside = mus[(starts <= best) & (best <= ends)]
-        past = best < starts
-        peaks = [delta_of(float(mu), epsilon) for mu in inside]
-        gains = _gains(starts[past], mus[past], epsilon) * (1 + 1e-9)
-        below = _gain_below_the_median(self.mu, epsilon)
-        return max(max(peaks, default=0.0), float(gains.max(initial=0.0)), below)
+        plain = delta_of(self.mu, epsilon)
+        levels, mus = self._pieces
+        return plain if epsilon < 0 or not mus.size else min(plain, _delta(levels, mus, epsilon))
 
     @property
     def _pieces(self) -> tuple[Floats, Floats]:
-        """Where each mu begins to count: only levels above mu, which no test can cross to below."""
+        """Levels from which no test can cross to the same level below the median."""
         levels, mus = np.array(self.levels), np.array(self.mus)
-        kept = np.append(levels[:-1] >= self.mu, True)
-        return np.append(0.0, levels[kept][:-1]), mus[kept]
+        kept = mus <= levels
+        return levels[kept], mus[kept]
+
+
+def _delta(ends: Floats, mus: Floats, epsilon: float) -> float:
+    """The largest gain of tests that begin on a piece, further out, or below the median."""
+    starts = np.append(0.0, ends[:-1])
+    best = epsilon / mus + mus / 2
+    inside, past = (starts <= best) & (best <= ends), best < starts
+    peaks = [delta_of(float(mu), epsilon) for mu in mus[inside]]
+    late = _gains(starts[past], mus[past], epsilon)
+    further = float(ndtr(mus[-1] - ends[-1]))
+    below = float(_gains(np.zeros(1), mus[-1:], epsilon)[0])
+    return max(
+        max(peaks, default=0.0), (1 + 1e-9) * max(float(late.max(initial=0.0)), further, below)
+    )
 
 
 def _gains(levels: Floats, mus: Floats, epsilon: float) -> Floats:
+    # Beyond e the second term makes every gain negative; how large it is does not matter.
     return np.asarray(ndtr(mus - levels) - np.exp(np.minimum(epsilon + log_ndtr(-levels), 1.0)))
-
-
-def _gain_below_the_median(mu: float, epsilon: float) -> float:
-    """Tests that are wrong more often than not gain the more the less often they are."""
-    return float(ndtr(mu)) - math.exp(min(epsilon, 1.0)) / 2
 
 
 def steady(mu: float) -> Pace:
     """The same mu at every level."""
-    return Pace((math.inf,), (mu,))
+    return Pace(mu)

@@ -178,11 +178,10 @@ class Move:
     def _across(self, levels: Levels, turned: Floats) -> Floats:
         """The cost of variances across the move and of turning it."""
         tilt = 1 / (self.length * levels.gap[1:])
-        room = 1 - 2 * tilt * self.widening
-        if room.min() <= 0:
-            return np.full((1, PIECES), math.inf)
+        room = np.maximum(1 - 2 * tilt * self.widening, 0.0)
         reach = levels.top + BEYOND
-        noise = (self.widenings + 2 * (reach * turned) ** 2) / room
+        with np.errstate(divide="ignore"):  # Without room nothing is known.
+            noise = (self.widenings + 2 * (reach * turned) ** 2) / room
         bend = self.length * (levels.hazard * levels.gap)[:-1]
         return np.asarray(noise / bend * np.exp(np.minimum(tilt * tilt * noise, MOST_EXPONENT)))
 
@@ -207,10 +206,10 @@ def _stretch(levels: Levels) -> Floats:
 
 
 def rounded_pace(coins: int, distance: float, labels: int, tau: float, plain: float) -> Pace:
-    """The pace of one release of counts of fair coins, ``plain`` at all levels if that is better.
+    """The pace of one release of counts of fair coins.
 
-    ``plain`` is the first certificate's mu. Half of every label's tail goes to its own count, the
-    other halves to the release as a whole.
+    ``plain`` is the first certificate's mu, which holds too. Half of every label's tail goes to
+    its own count, the other halves to the release as a whole.
     """
     tail = -math.expm1(labels * math.log1p(-tau / 2))
     rounding = find_rounding(coins, math.ceil(distance), tau / 2)
@@ -219,6 +218,4 @@ def rounded_pace(coins: int, distance: float, labels: int, tau: float, plain: fl
     # A window that ends plain outside of the tail is enough for every mu up to plain (PROOF 8b).
     levels = Levels(-float(ndtri_exp(math.log(tail))) + plain)
     mus = np.maximum.accumulate(Move(rounding, distance, labels).speeds(levels)) * (1 + 1e-8)
-    if mus[-1] >= plain:
-        return steady(plain)
-    return Pace(tuple(levels.cuts[1:].tolist()), tuple(mus.tolist()))
+    return Pace(min(plain, float(mus[-1])), tuple(levels.cuts[1:].tolist()), tuple(mus.tolist()))
