@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -21,7 +21,7 @@ from croupier.arguments import whole
 from croupier.contribution import Layout
 from croupier.privacy.binomial import BinomialCurve, CountRelease
 from croupier.privacy.budget import Budget
-from croupier.privacy.guarantee import Curve, Guarantee, WorstCurve, unproved
+from croupier.privacy.guarantee import Guarantee, WorstCurve
 from croupier.privacy.node_bits import FINENESS, NodeBatch, TreeCurve, fewest_node_bits
 from croupier.privacy.nodes import Tree, usual_levels
 from croupier.privacy.placements import placed
@@ -37,7 +37,7 @@ from croupier.protocols.base import (
 from croupier.protocols.collecting import Collector
 from croupier.protocols.planned_tree import NodeSums, PlannedTree, PrefixNodes, completed
 from croupier.protocols.tree_release import ConcurrentTreeRelease, channel, node_view
-from croupier.protocols.vector_sum import CERTIFICATE, FAVOURABLE_DELTA, VectorSumRelease
+from croupier.protocols.vector_sum import VectorSumRelease, promised
 from croupier.theory.schedules import Schedule
 from croupier.theory.trees import regret_exponent
 
@@ -180,11 +180,11 @@ class ConcurrentTree(Protocol):
         found = tuple(dict.fromkeys(self._counts(present)))
         levels, nodes = zip(*found, strict=True)
         share = "all users" if self.honest_fraction == 1 else f"{self.honest_fraction:.4g} of them"
-        method = f"{CERTIFICATE}, up to {len(set(levels))} nodes a report, coins of {share}"
+        method = f"up to {len(set(levels))} nodes a report, coins of {share}"
         # One report in one level of nodes is one report in some batch.
         once = present == len(set(levels)) == 1
         curve = placed(nodes, 1) if once else self._curve(found, present)
-        return _promised(curve, method, nodes)
+        return promised(curve, method, nodes)
 
     def _curve(self, found: tuple[tuple[int, CountRelease], ...], present: int) -> TreeCurve:
         worst = tuple((node, self.tree.worst_squares(level, present)) for level, node in found)
@@ -202,7 +202,7 @@ class ConcurrentTree(Protocol):
         curves = tuple(BinomialCurve(tuple((one, 1) for one in report)) for report in reports)
         nodes = tuple(one for report in reports for one in report)
         curve = curves[0] if len(curves) == 1 else WorstCurve(curves)
-        return _promised(curve, f"{CERTIFICATE}, the coins of one report", nodes)
+        return promised(curve, "the coins of one report", nodes)
 
     def sample_view(
         self, pair: Floats, truth: int, batches: int, trials: int, rng: np.random.Generator
@@ -287,15 +287,3 @@ def _alone(release: ConcurrentTreeRelease) -> Iterator[CountRelease]:
     for node in release.nodes:
         alone = NodeBatch(1, 1.0, layout.device_sensitivity, layout.size)
         yield alone.counts(node.grid, node.noise_bits)
-
-
-def _promised(curve: Curve, method: str, nodes: Iterable[CountRelease]) -> Guarantee:
-    """The curve, or the reason why these coins hide nothing at any delta."""
-    mu = curve.mu_at(FAVOURABLE_DELTA)
-    if mu is not None and math.isfinite(mu):
-        return Guarantee(method, curve)
-    weakest = min(nodes, key=lambda node: node.coins / node.distance)
-    return unproved(
-        f"a swap moves a count by up to {weakest.shift} steps, too far for the "
-        f"{weakest.coins} coins of its label"
-    )

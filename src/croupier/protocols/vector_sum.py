@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Self
@@ -17,7 +17,7 @@ from croupier.contribution import UNIT_POWER, Layout, whole_units
 from croupier.privacy.binomial import CountRelease
 from croupier.privacy.bits import GRID_POWER, Batch, fewest_bits
 from croupier.privacy.budget import Budget
-from croupier.privacy.guarantee import Guarantee, unproved
+from croupier.privacy.guarantee import Curve, Guarantee, unproved
 from croupier.privacy.placements import placed
 from croupier.privacy.theorem import VectorSumTheorem
 from croupier.protocols.base import (
@@ -240,7 +240,7 @@ class VectorSum(Protocol):
         if self._only_the_theorem:
             return self._theorem(participations)
         counts = [self._counts(index, self.honest_users(index)) for index in range(len(self._made))]
-        return _promised(counts, participations, _honest(self.honest_fraction))
+        return promised(placed(counts, participations), _honest(self.honest_fraction), counts)
 
     @property
     def _only_the_theorem(self) -> bool:
@@ -274,7 +274,7 @@ class VectorSum(Protocol):
         if self._only_the_theorem:
             return unproved("no certificate has been computed for the bits of one report alone")
         counts = [self._counts(index, 1) for index in range(len(self._made))]
-        return _promised(counts, 1, "the coins of one report")
+        return promised(placed(counts, 1), "the coins of one report", counts)
 
     def released_scale(self, budget: Budget | None) -> released.Scale:
         """G = ln(d/delta) sqrt(T d) / (4 epsilon sqrt B)."""
@@ -314,15 +314,15 @@ def _released(asked: Budget, layout: Layout, users: int, terms: Terms) -> Vector
     return VectorSumRelease(layout, users, fixed, bits, constants.VECTOR_SUM_BIAS)
 
 
-def _promised(batches: Sequence[CountRelease], participations: int, whose: str) -> Guarantee:
-    """The curve of the worst batches, or the reason why some coins hide nothing at any delta."""
-    curve = placed(batches, participations)
-    if math.isfinite(curve.mu_at(FAVOURABLE_DELTA)):
-        return Guarantee(f"{CERTIFICATE}, {whose}", curve)
-    worst = max(batches, key=lambda one: one.distance / max(one.coins, 1))
+def promised(curve: Curve, method: str, counts: Iterable[CountRelease]) -> Guarantee:
+    """The curve, or the reason why some coins hide nothing at any delta."""
+    mu = curve.mu_at(FAVOURABLE_DELTA)
+    if mu is not None and math.isfinite(mu):
+        return Guarantee(f"{CERTIFICATE}, {method}", curve)
+    weakest = min(counts, key=lambda one: one.coins / one.distance)
     return unproved(
-        f"a swap moves a count by up to {math.ceil(worst.distance)} steps, too far for the "
-        f"{worst.coins} coins of its label"
+        f"a swap moves a count by up to {weakest.shift} steps, too far for the "
+        f"{weakest.coins} coins of its label"
     )
 
 
