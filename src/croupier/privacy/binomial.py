@@ -142,14 +142,7 @@ class BinomialCurve:
         if math.isinf(pace.mu):
             return math.inf
         found = _first_epsilon(lambda epsilon: self._bound(pace, epsilon, delta) <= delta)
-        return self._confirmed(found, delta)
-
-    def _confirmed(self, epsilon: float, delta: float) -> float:
-        """Raised by the last digits that rounding may have taken off the way back to delta."""
-        step = 1e-15
-        while self.delta(epsilon) > delta:
-            epsilon, step = epsilon + step * (1 + epsilon), 4 * step
-        return epsilon
+        return confirmed(self.delta, found, delta)
 
     def delta(self, epsilon: float) -> float:
         """The smallest proved delta at ``epsilon``; 1 where nothing is certified."""
@@ -183,6 +176,14 @@ def known_delta(delta: float) -> float:
     if not LEAST_DELTA <= delta < 1:
         raise ValueError(f"delta must be between {LEAST_DELTA:g} and 1, got {delta!r}")
     return delta
+
+
+def confirmed(curve: Callable[[float], float], epsilon: float, delta: float) -> float:
+    """``epsilon`` raised by the last digits that rounding may have taken off the way back."""
+    step = 1e-15
+    while curve(epsilon) > delta:
+        epsilon, step = epsilon + step * (1 + epsilon), 4 * step
+    return epsilon
 
 
 def _first_epsilon(holds: Callable[[float], bool]) -> float:

@@ -6,7 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from croupier.privacy.binomial import BinomialCurve, CountRelease, known_delta
+from croupier.privacy.binomial import (
+    MOST_DELTA,
+    BinomialCurve,
+    CountRelease,
+    confirmed,
+    known_delta,
+)
 from croupier.privacy.budget import LEAST_DELTA
 from croupier.privacy.pace import Pace, steady
 
@@ -28,23 +34,17 @@ class WorstBatchCurve:
 
     def epsilon(self, delta: float) -> float:
         """The largest epsilon at ``delta``, and no delta on the way back is larger."""
-        found, step = self._largest_epsilon(delta), 1e-15
-        while math.isfinite(found) and self.delta(found) > delta:
-            found, step = found + step * (1 + found), 4 * step
-        return found
-
-    def _largest_epsilon(self, delta: float) -> float:
         found = 0.0
         for curve in self.curves:
             if math.isfinite(found) and not curve.holds(found, delta):
                 found = curve.epsilon(delta)
-        return found
+        return confirmed(self.delta, found, delta) if math.isfinite(found) else found
 
     def delta(self, epsilon: float) -> float:
         """The largest delta at ``epsilon``."""
         found = LEAST_DELTA
         for curve in self.curves:
-            if found < 1 and not curve.holds(epsilon, found):
+            if not curve.holds(epsilon, min(found, MOST_DELTA)):
                 found = curve.delta(epsilon)
         return found
 
