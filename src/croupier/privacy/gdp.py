@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterable
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import erfcx
 
 from croupier.arguments import finite, positive
@@ -71,7 +72,8 @@ def compose(mus: Iterable[float]) -> float:
 def _mills_drop(edge: float, mu: float) -> float:
     """R(edge) - R(edge + mu) for the Mills ratio R of the normal law."""
     if mu >= 1:
-        return _mills(edge) - _mills(edge + mu)
+        near, far = mills(np.array([edge, edge + mu]))
+        return float(near - far)
     # R(x) is the integral of exp(-x s - s^2/2) over s > 0: one with positive terms only for the
     # difference. It is cut where the exponent reaches -40, beyond the last digit.
     reach = 80 / (edge + math.sqrt(edge * edge + 80))
@@ -80,9 +82,9 @@ def _mills_drop(edge: float, mu: float) -> float:
     return float(reach / 2 * (WEIGHTS @ terms))
 
 
-def _mills(point: float) -> float:
+def mills(points: NDArray[np.float64]) -> NDArray[np.float64]:
     """Upper tail over density."""
-    return math.sqrt(math.pi / 2) * float(erfcx(point / math.sqrt(2)))
+    return np.asarray(math.sqrt(math.pi / 2) * erfcx(points / math.sqrt(2)))
 
 
 def _size(mu: float) -> float:

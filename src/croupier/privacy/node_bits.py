@@ -101,8 +101,8 @@ class NodeBatch(Batch):
 
     def curve(self, grid: float, noise_bits: int) -> BinomialCurve:
         """What a tree proves whose nodes are all like this one."""
-        node = self.counts(grid, noise_bits), self.participations
-        return BinomialCurve((node,)) if node[1] == 1 else TreeCurve((node,), (0,))
+        releases = ((self.counts(grid, noise_bits), self.participations),)
+        return BinomialCurve(releases) if self.participations == 1 else TreeCurve(releases, (0,))
 
     def likely_bits(self, budget: Budget, overhead: float) -> int:
         """Near the bits at which sqrt(D) steps a report are all of the overhead: a start.

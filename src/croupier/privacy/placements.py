@@ -14,11 +14,12 @@ from croupier.privacy.binomial import (
     known_delta,
 )
 from croupier.privacy.budget import LEAST_DELTA
+from croupier.privacy.guarantee import WorstCurve
 from croupier.privacy.pace import Pace, steady
 
 
 @dataclass(frozen=True)
-class WorstBatchCurve:
+class WorstBatchCurve(WorstCurve):
     """The proved curve of a user who is in one of these batches: what holds in all of them.
 
     Which of them is worst depends on epsilon and delta: rounding costs small batches more. To see
@@ -27,10 +28,6 @@ class WorstBatchCurve:
     """
 
     curves: tuple[BinomialCurve, ...]
-
-    def mu_at(self, delta: float) -> float:
-        """The largest Gaussian-DP parameter at ``delta``."""
-        return max(curve.mu_at(delta) for curve in self.curves)
 
     def epsilon(self, delta: float) -> float:
         """The largest epsilon at ``delta``, and no delta on the way back is larger."""
@@ -80,5 +77,6 @@ def placed(
         return BinomialCurve(((batches[0], participations),))
     if participations > 1:
         return PlacedCurve(tuple((one, 1) for one in batches), participations)
-    likely = sorted(set(batches), key=lambda one: one.distance**2 / max(one.coins, 1), reverse=True)
+    distinct = dict.fromkeys(batches)
+    likely = sorted(distinct, key=lambda one: one.distance**2 / max(one.coins, 1), reverse=True)
     return WorstBatchCurve(tuple(BinomialCurve(((one, 1),)) for one in likely))

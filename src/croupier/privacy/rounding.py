@@ -13,10 +13,17 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
-from scipy.special import erfcx, log_ndtr, ndtr, ndtri_exp
+from scipy.special import log_ndtr, ndtr, ndtri_exp
 
+from croupier.privacy.gdp import mills
 from croupier.privacy.pace import Pace, steady
-from croupier.privacy.slopes import fast_slope_at, find_window, quantile_error
+from croupier.privacy.slopes import (
+    LARGEST_TAIL,
+    MOST_EXPONENT,
+    fast_slope_at,
+    find_window,
+    quantile_error,
+)
 from croupier.privacy.tails import Floats, binomial, centre_quantile, quantiles
 
 PIECES = 64
@@ -25,8 +32,6 @@ BEYOND = 2.0
 """How far outside of the window the direction of the move is still followed exactly."""
 ANGLES = np.linspace(0, math.pi / 2, 17)
 """Between which the changes of variance may turn a move."""
-LARGEST_TAIL = 0.25
-MOST_EXPONENT = 700.0
 TILTS = 5 / 12 * 0.5 ** np.arange(7)
 """Exponents of the bound on skewness, in units of 1/edge; below 1/2, so that it stays finite."""
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(200)
@@ -121,7 +126,7 @@ class Levels:
     @cached_property
     def hazard(self) -> Floats:
         """m: density over tail."""
-        return np.asarray(1 / (math.sqrt(math.pi / 2) * erfcx(self.cuts / math.sqrt(2))))
+        return 1 / mills(self.cuts)
 
     @cached_property
     def gap(self) -> Floats:
