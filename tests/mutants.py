@@ -29,6 +29,7 @@ PRIVACY = ROOT / "src" / "croupier" / "privacy"
 CERTIFICATE = [
     "tests/privacy/test_pace.py",
     "tests/privacy/test_rounding.py",
+    "tests/privacy/test_moves.py",
     "tests/privacy/test_slopes.py",
     "tests/privacy/test_binomial.py",
     "tests/privacy/test_binomial_reference.py",
@@ -48,14 +49,16 @@ TESTS = {
     "guarantee": ["tests/privacy/test_guarantee.py"],
     "losses": ["tests/privacy/test_losses.py", *SHUFFLED],
     "moments": ["tests/privacy/test_moments.py"],
+    "moves": CERTIFICATE[2:3],
     "node_bits": ["tests/privacy/test_node_bits.py", "tests/protocols/test_concurrent_tree.py"],
     "nodes": ["tests/privacy/test_nodes.py"],
     "pace": CERTIFICATE[:1],
     "placements": ["tests/privacy/test_placements.py"],
     "rounding": CERTIFICATE[1:2],
+    "skewness": CERTIFICATE[2:3],
     "shuffled_gaussian": SHUFFLED,
     "slopes": CERTIFICATE,
-    "tails": ["tests/privacy/test_tails.py", *CERTIFICATE[:5]],
+    "tails": ["tests/privacy/test_tails.py", *CERTIFICATE[:6]],
     "theorem": ["tests/privacy/test_theorem.py"],
 }
 

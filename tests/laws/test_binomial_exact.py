@@ -10,7 +10,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, reduce
 
 import numpy as np
@@ -24,8 +24,9 @@ from scipy.special import log_ndtr, ndtr, ndtri
 
 from croupier.privacy import gdp
 from croupier.privacy.binomial import BinomialCurve, CountRelease
+from croupier.privacy.moves import Levels, Move
 from croupier.privacy.pace import Pace
-from croupier.privacy.rounding import Levels, Move, find_rounding
+from croupier.privacy.rounding import find_rounding
 from croupier.privacy.slopes import Slope, find_slope, find_window, general_slope
 from croupier.privacy.tails import binomial, quantiles
 
@@ -60,6 +61,7 @@ class Case:
     tau: float
     first: Floats
     second: Floats
+    epsilons: Floats = field(default_factory=lambda: EPSILONS)
 
     @property
     def distance(self) -> float:
@@ -75,7 +77,7 @@ class Case:
         low = np.floor(np.minimum(self.first, self.second))
         room = math.ceil(float(np.max(np.maximum(self.first, self.second) - low))) + 2
         left, right = (self._joint(value - low, room) for value in (self.first, self.second))
-        growth = np.exp(EPSILONS)[:, None]
+        growth = np.exp(self.epsilons)[:, None]
         forth = np.maximum(left - growth * right, 0.0).sum(axis=1)
         back = np.maximum(right - growth * left, 0.0).sum(axis=1)
         return np.asarray(np.maximum(forth, back))
@@ -245,7 +247,7 @@ def test_without_the_tails_the_cases_break_it() -> None:
 class Stiff(Move):
     """A move that forgets that rounding changes variances."""
 
-    widening = 0.0
+    widening = 1e-12
     widenings = 0.0
 
 
@@ -262,7 +264,7 @@ def second_bound(case: Case, kind: type[Move] = Move, slower: float = 1.0) -> Fl
     mus = np.maximum.accumulate(move.speeds(levels))
     pace = Pace(float(mus[-1]), tuple(levels.cuts[1:].tolist()), tuple(mus.tolist()))
     lost = 1 - (1 - case.tau) ** labels
-    deltas = np.array([pace.delta(float(epsilon)) for epsilon in EPSILONS])
+    deltas = np.array([pace.delta(float(epsilon)) for epsilon in case.epsilons])
     return lost + (1 - lost) * deltas if pace.mu < room else None
 
 
@@ -275,20 +277,23 @@ SMALLEST, LARGEST = {1: 24, 2: 60}, {1: 500, 2: 140}
 
 
 def coarse_cases(seed: int, number: int, labels: int) -> Iterator[Case]:
-    """Fair coins and short distances, half of them from a whole step to half a step."""
+    """Fair coins and short distances, some far below a step, some from whole to half a step."""
     rng = np.random.default_rng(seed)
     while number:
         coins = int(rng.integers(SMALLEST[labels], LARGEST[labels]))
         tau = float(10 ** rng.uniform(-7, -1.5))
         first = fractions(rng, labels)
-        second = first + min(distances(rng, 6), 6 * rng.random()) * directions(rng, labels)
-        if rng.random() < 0.5:
+        short = 10 ** -rng.uniform(0, 2) if rng.random() < 0.5 else 1.0
+        moved = short * min(distances(rng, 6), 6 * rng.random())
+        second = first + moved * directions(rng, labels)
+        if rng.random() < 0.3:
             first = np.rint(first)
-            second = first + rng.choice((-0.5, 0.5), labels)
+            second = first + short * rng.choice((-0.5, 0.5), labels)
         case = Case(coins, 0.5, tau, first, second)
         if find_window(coins, 0.5, tau / 2).fits(coins, math.ceil(case.distance)):
             number -= 1
-            yield case
+            scale = 2 * case.distance / math.sqrt(coins)
+            yield replace(case, epsilons=scale * np.linspace(0.0, 7.0, 29))
 
 
 @pytest.mark.parametrize(("labels", "number", "tight"), [(1, 800, 0.95), (2, 200, 0.85)])
@@ -348,7 +353,10 @@ def spread_pair(dim: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
 
 
 def half_steps(distance: float) -> tuple[Floats, Floats]:
-    """From whole steps to half steps in as many labels as reach: rounding changes the most."""
+    """From whole steps to half steps, or towards one, in as many labels as reach.
+
+    There rounding changes the most.
+    """
     labels = max(1, math.floor(4 * distance * distance))
     return np.ones(labels), np.full(labels, 1 + distance / math.sqrt(labels))
 
@@ -428,6 +436,12 @@ def test_the_certificate_is_above_the_true_delta_and_close_to_it(
 
 
 COARSE = [
+    (2000, 0.005, 0.002),
+    (2000, 0.02, 0.004),
+    (2000, 0.05, 0.0025),
+    (2000, 0.1, 0.025),
+    (2000, 0.1, 0.05),
+    (2000, 0.25, 0.06),
     (2000, 0.5, 0.15),
     (2000, 1.0, 0.26),
     (2000, 1.0, 0.5),
@@ -438,7 +452,7 @@ COARSE = [
 ]
 
 
-@pytest.mark.parametrize("dim", [5, 10, 20])
+@pytest.mark.parametrize("dim", [5, 10, 20, 100])
 @pytest.mark.parametrize(("coins", "grid", "epsilon"), COARSE)
 def test_the_certificate_is_close_on_coarse_grids_too(
     coins: int, grid: float, epsilon: float, dim: int

@@ -26,14 +26,18 @@ def gain(mu: float, level: float, epsilon: float) -> float:
 
 
 def best_gain(pace: Pace, epsilon: float) -> float:
-    """Piece by piece the best test; mus that a test could cross the median with are skipped."""
+    """Piece by piece the best test, above and below the median.
+
+    Mus that a test could cross the median with are skipped. A piece holds the tests below the
+    median that would stay in it but not in the one before.
+    """
     kept = [(level, mu) for level, mu in zip(pace.levels, pace.mus, strict=True) if mu <= level]
-    found, start = [gain(kept[-1][1], 0.0, epsilon)], 0.0
+    found, start, below = [float(ndtr(kept[-1][1] - kept[-1][0]))], 0.0, 0.0
     for level, mu in kept:
         best = min(max(epsilon / mu + mu / 2, start), level)
-        found.append(gain(mu, best, epsilon))
-        start = level
-    return max(*found, float(ndtr(kept[-1][1] - kept[-1][0])))
+        found += [gain(mu, best, epsilon), gain(mu, -below, epsilon)]
+        start, below = level, level - mu
+    return max(found)
 
 
 @pytest.mark.parametrize("name", PACES)
@@ -77,6 +81,13 @@ def test_levels_that_tests_could_cross_the_median_from_say_nothing() -> None:
 def test_tests_from_further_out_than_the_last_level_are_counted() -> None:
     short = Pace(5.0, (1.0,), (0.5,))
     assert short.delta(3.0) == pytest.approx(norm.cdf(-0.5), rel=1e-8)
+
+
+def test_tests_from_below_the_median_gain_no_more_than_their_own_levels_allow() -> None:
+    """A small epsilon, at which the best test begins near the median: deep levels do not matter."""
+    deep = Pace(0.3, (1.0, 2.0, 4.0), (0.1, 0.1, 0.3))
+    assert deep.delta(0.01) == pytest.approx(delta_of(0.1, 0.01), rel=1e-8)
+    assert gain(0.3, 0.0, 0.01) > 3 * delta_of(0.1, 0.01)
 
 
 def test_one_mu_is_gaussian_dp() -> None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from croupier.arguments import positive, whole
 from croupier.privacy.budget import LEAST_DELTA
 from croupier.privacy.guarantee import TAIL_SHARE
+from croupier.privacy.moves import rounded_pace
 from croupier.privacy.pace import Pace, steady
-from croupier.privacy.rounding import rounded_pace
 from croupier.privacy.slopes import Slope, find_slope, find_window
 
 MOST_DELTA = math.nextafter(1.0, 0.0)

@@ -50,10 +50,10 @@ def _delta(ends: Floats, mus: Floats, epsilon: float) -> float:
     peaks = [delta_of(float(mu), epsilon) for mu in mus[inside]]
     late = _gains(starts[past], mus[past], epsilon)
     further = float(ndtr(mus[-1] - ends[-1]))
-    below = float(_gains(np.zeros(1), mus[-1:], epsilon)[0])
-    return max(
-        max(peaks, default=0.0), (1 + 1e-9) * max(float(late.max(initial=0.0)), further, below)
-    )
+    # A test that begins so far below the median and moves on does not leave its piece.
+    below = _gains(-np.append(0.0, (ends - mus)[:-1]), mus, epsilon)
+    rest = max(float(late.max(initial=0.0)), further, float(below.max()))
+    return max(max(peaks, default=0.0), (1 + 1e-9) * rest)
 
 
 def _gains(levels: Floats, mus: Floats, epsilon: float) -> Floats:

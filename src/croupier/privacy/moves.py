@@ -1,0 +1,188 @@
+"""How fast the tests of all counts of a release move, level by level (PROOF 8b).
+
+Over many labels the changes of rounding mostly cancel. A release is moved from one input to the
+other along a path of nearly normal laws, on which the normal quantile of every test has a speed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.special import log_ndtr, ndtri_exp
+
+from croupier.privacy.gdp import mills
+from croupier.privacy.pace import Pace, steady
+from croupier.privacy.rounding import Rounding, find_rounding
+from croupier.privacy.skewness import EDGES, TILTS, moments, rests
+from croupier.privacy.slopes import LARGEST_TAIL
+from croupier.privacy.tails import Floats
+
+PIECES = 64
+"""Pieces into which the levels of tests are cut: each counts with its worse end."""
+REACHES = np.array([1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0])[:, None, None]
+"""How far above its level the direction of a test may be followed, 1 or more; the best counts."""
+ANGLES = np.linspace(0, math.pi / 2, 17)[:, None]
+"""Between which the changes of variance may turn a move. Axes are reaches, angles, pieces."""
+
+
+@dataclass(frozen=True)
+class Levels:
+    """Cuts of the levels z of a test from 0 to ``top``, and normal quantities at each of them."""
+
+    top: float
+
+    @cached_property
+    def cuts(self) -> Floats:
+        """From 0 to the top."""
+        return np.linspace(0.0, self.top, PIECES + 1)
+
+    @cached_property
+    def hazard(self) -> Floats:
+        """m: density over tail."""
+        return 1 / mills(self.cuts)
+
+    @cached_property
+    def gap(self) -> Floats:
+        """m - z, which falls."""
+        return self.hazard - self.cuts
+
+    @cached_property
+    def bend(self) -> Floats:
+        """m (m - z), the slope of m, which grows."""
+        return self.hazard * self.gap
+
+    @cached_property
+    def surprise(self) -> Floats:
+        """-ln of the tail."""
+        return np.asarray(-log_ndtr(-self.cuts))
+
+    @cached_property
+    def far(self) -> Floats:
+        """How far out each piece is followed, for every reach."""
+        return np.asarray(self.cuts[1:] + REACHES)
+
+    @cached_property
+    def fading(self) -> Floats:
+        """The density there in units of the least on the piece."""
+        return np.exp(-REACHES * (self.cuts[1:] + self.far) / 2)
+
+    @cached_property
+    def kept(self) -> Floats:
+        """pi: the least share of E(g - z)+ that stays when g ends there."""
+        rest = 1 - self.cuts[1:] * mills(self.far)
+        return np.asarray(1 - self.fading * rest * self.hazard[1:] / self.gap[1:])
+
+
+@dataclass(frozen=True)
+class Move:
+    """All labels of a release together, moved by at most ``distance`` steps."""
+
+    rounding: Rounding
+    distance: float
+    labels: int
+
+    @property
+    def part(self) -> float:
+        """The largest share of what rounding leaves over that one label can have."""
+        return min(1.0, self.distance / self.rounding.near)
+
+    @property
+    def parts(self) -> float:
+        """n: the sum of squares of all labels' shares, in units of the largest one's."""
+        return min(float(self.labels), max(1.0, (self.distance / self.rounding.near) ** 2))
+
+    @property
+    def length(self) -> float:
+        """b: how far the means move."""
+        rounding = self.rounding
+        left_over = rounding.steady * self.part * math.sqrt(self.parts)
+        return rounding.slope * self.distance + left_over
+
+    @property
+    def widening(self) -> float:
+        """e0: half of what one variance may change, less than 1/8 of beta for less than half."""
+        moved = min(self.distance, 0.5)
+        return self.rounding.spread / 2 * moved * (1 - moved)
+
+    @property
+    def widenings(self) -> float:
+        """The sum of squares of all labels' widenings: small moves change a variance little."""
+        together = (self.rounding.spread / 2 * self.distance) ** 2
+        return min(self.labels * self.widening**2, together)
+
+    def speeds(self, levels: Levels) -> Floats:
+        """The largest speed of a normal quantile on each piece of levels."""
+        return self.length + self._widened(levels) + self._skew(levels)
+
+    def _widened(self, levels: Levels) -> Floats:
+        """What changed variances add.
+
+        Along the move they count in full, be they wider or narrower. Across it they are noise, and
+        so is the turn they give to it. A label is stretched or turned: the worst angle counts.
+        """
+        stretched = self.widening * np.cos(ANGLES)
+        wider = stretched[:-1] * levels.cuts[1:] + self._across(levels, self.length)
+        slowest = self.length - 2 * stretched[:-1] * levels.far
+        narrower = self._across(levels, slowest) - stretched[1:] * levels.cuts[:-1]
+        costs = np.maximum(wider, narrower) + self._beyond(levels)
+        known = np.where(levels.far <= self._ordered, costs, math.inf)
+        return np.asarray(known.max(axis=1).min(axis=0))
+
+    def _across(self, levels: Levels, slowest: Floats | float) -> Floats:
+        """What variances across a move and turns of it cost, where it goes no slower."""
+        noise = 2 * levels.far**2 * self._turned(self.widening * np.cos(ANGLES[1:]))
+        room = slowest * levels.kept - 2 * self.widening / levels.gap[1:]
+        with np.errstate(divide="ignore"):
+            costs = (self.widenings + noise) / (room * levels.bend[:-1])
+        # Without room nothing is known.
+        return np.where(room > 0, costs, math.inf)
+
+    def _turned(self, stretched: Floats) -> Floats:
+        """|q|^2: how much a move can be turned that is ``stretched`` so much."""
+        rounding = self.rounding
+        most = rounding.spread * self.length / (2 * rounding.slope)
+        steepest = most * most * (1 + rounding.spread / 4)
+        return np.minimum(self.widening**2 - stretched**2, (steepest - stretched**2) / 2)
+
+    @property
+    def _ordered(self) -> float:
+        """How far out moves keep their order, and the law of their score is log-concave."""
+        return self.length / (2 * self.widening) - 4 * self.widening / self.length
+
+    def _beyond(self, levels: Levels) -> Floats:
+        """What the move may do further out."""
+        size = self.length + (2 * levels.far + 3) * self.widening + math.sqrt(2 * self.widenings)
+        return np.asarray(2 * size * levels.fading)
+
+    def _skew(self, levels: Levels) -> Floats:
+        """The skewness of rounding, by the best edge and tilt; worst at one end of each piece."""
+        logs = self.labels * np.log1p(self.parts / self.labels * moments())[:, :, None]
+        tilts = (TILTS / EDGES[:, None])[:, :, None]
+        inside = _worse_end((logs + levels.surprise) / (levels.hazard * tilts)).min(axis=1)
+        outside = _worse_end(rests(self.rounding.edge, levels.cuts) / np.sqrt(levels.hazard))
+        best = (inside + math.sqrt(self.parts) * outside).min(axis=0)
+        return np.asarray(self.part * self.rounding.growing * best)
+
+
+def _worse_end(values: Floats) -> Floats:
+    """The larger value of both ends of every piece, pieces along the last axis."""
+    return np.maximum(values[..., 1:], values[..., :-1])
+
+
+def rounded_pace(coins: int, distance: float, labels: int, tau: float, plain: float) -> Pace:
+    """The pace of one release of counts of fair coins.
+
+    ``plain`` is the first certificate's mu, which holds too. Half of every label's tail goes to
+    its own count, the other halves to the release as a whole.
+    """
+    tail = -math.expm1(labels * math.log1p(-tau / 2))
+    rounding = find_rounding(coins, math.ceil(distance), tau / 2)
+    if rounding is None or tail >= LARGEST_TAIL:
+        return steady(plain)
+    # A window that ends plain outside of the tail is enough for every mu up to plain (PROOF 8b).
+    levels = Levels(-float(ndtri_exp(math.log(tail))) + plain)
+    mus = np.maximum.accumulate(Move(rounding, distance, labels).speeds(levels)) * (1 + 1e-8)
+    return Pace(min(plain, float(mus[-1])), tuple(levels.cuts[1:].tolist()), tuple(mus.tolist()))
