@@ -15,7 +15,7 @@ from scipy.special import log_ndtr, ndtr, ndtri
 from scipy.stats import norm
 
 from croupier.privacy.binomial import BinomialCurve, CountRelease
-from croupier.privacy.moves import PIECES, Levels, Move, rounded_pace
+from croupier.privacy.moves import PIECES, REACHES, Levels, Move, rounded_pace
 from croupier.privacy.pace import steady
 from croupier.privacy.rounding import Rounding, find_rounding
 from croupier.privacy.skewness import EDGES, TILTS, moments, rests
@@ -105,6 +105,20 @@ def test_a_move_whose_variances_change_too_much_is_refused() -> None:
     assert np.isinf(speeds[-1])
 
 
+def test_moves_keep_their_order_as_far_as_they_are_followed() -> None:
+    """b u + e (u^2 - 1) grows, and its law is log-concave, where there is room (PROOF 8b, ii)."""
+    assert REACHES.min() >= 1
+    levels, finite = Levels(9.0), 0
+    for spread in np.geomspace(1e-4, 0.5, 40):
+        move = Move(Rounding(0.5, float(spread), 0.0, 1e-9, 6.0, 0.2), 0.5, 40)
+        speeds = move.speeds(levels)
+        known = levels.cuts[1:][np.isfinite(speeds)]
+        finite += known.size
+        ordered = move.length / (2 * move.widening) - 4 * move.widening / move.length
+        assert np.all(known + 1 <= ordered)
+    assert 0.2 < finite / (40 * PIECES) < 0.9
+
+
 def test_labels_share_what_rounding_leaves_over() -> None:
     """A longer way than ``near`` can fill so many labels, a shorter one not even one."""
     rounding = replace(found(2000, 1, 1e-9), near=0.2)
@@ -185,8 +199,6 @@ def _stated_spread(move: Move, low: float, high: float, u: float) -> float:
     c, n = _stated_parts(move)
     b = a * move.distance + c * rounding.steady * math.sqrt(n)
     eta = beta * b * math.sqrt(1 + beta / 4) / (2 * a)
-    if u > b / (2 * e0) - 4 * e0 / b:
-        return math.inf
     lost = (norm.pdf(u) - high * norm.sf(u)) / (norm.pdf(high) - high * norm.sf(high))
     found = []
     for number, sign in itertools.product(range(16), (1, -1)):
@@ -198,7 +210,7 @@ def _stated_spread(move: Move, low: float, high: float, u: float) -> float:
         noise = (squares + 2 * u**2 * q2) / (1 - 2 * kappa * e0)
         bend = slowest * (1 - lost) * _hazard(low) * (_hazard(low) - low)
         found.append(b + (most * high if sign > 0 else -least * low) + noise / bend)
-        if kappa * e0 >= 0.5:
+        if not 0 < kappa * e0 < 0.5:
             return math.inf
     size = b + (2 * u + 3) * e0 + math.sqrt(2 * squares)
     return float(max(found) + 2 * size * math.exp((high**2 - u**2) / 2))
@@ -253,7 +265,7 @@ def test_the_pace_reaches_up_to_the_tail_of_all_labels(labels: int, distance: fl
     assert pace.levels[-1] == pytest.approx(top, rel=1e-7)
     assert pace.mus == pytest.approx(stated.tolist(), rel=1e-6)
     assert np.all(np.array(pace.mus) >= stated)
-    assert pace.mu < plain
+    assert pace.mu == pace.mus[-1] < plain
 
 
 def test_where_it_is_no_better_or_does_not_hold_the_first_certificate_stays() -> None:

@@ -128,8 +128,7 @@ class Move:
         slowest = self.length - 2 * stretched[:-1] * levels.far
         narrower = self._across(levels, slowest) - stretched[1:] * levels.cuts[:-1]
         costs = np.maximum(wider, narrower) + self._beyond(levels)
-        known = np.where(levels.far <= self._ordered, costs, math.inf)
-        return np.asarray(known.max(axis=1).min(axis=0))
+        return np.asarray(costs.max(axis=1).min(axis=0))
 
     def _across(self, levels: Levels, slowest: Floats | float) -> Floats:
         """What variances across a move and turns of it cost, where it goes no slower."""
@@ -137,7 +136,7 @@ class Move:
         room = slowest * levels.kept - 2 * self.widening / levels.gap[1:]
         with np.errstate(divide="ignore"):
             costs = (self.widenings + noise) / (room * levels.bend[:-1])
-        # Without room nothing is known.
+        # Without room nothing is known; with room moves keep their order up to far.
         return np.where(room > 0, costs, math.inf)
 
     def _turned(self, stretched: Floats) -> Floats:
@@ -146,11 +145,6 @@ class Move:
         most = rounding.spread * self.length / (2 * rounding.slope)
         steepest = most * most * (1 + rounding.spread / 4)
         return np.minimum(self.widening**2 - stretched**2, (steepest - stretched**2) / 2)
-
-    @property
-    def _ordered(self) -> float:
-        """How far out moves keep their order, and the law of their score is log-concave."""
-        return self.length / (2 * self.widening) - 4 * self.widening / self.length
 
     def _beyond(self, levels: Levels) -> Floats:
         """What the move may do further out."""
