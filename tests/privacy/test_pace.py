@@ -90,6 +90,12 @@ def test_tests_from_below_the_median_gain_no_more_than_their_own_levels_allow() 
     assert gain(0.3, 0.0, 0.01) > 3 * delta_of(0.1, 0.01)
 
 
+def test_the_best_of_several_pieces_counts() -> None:
+    """Both mus have their best test on a piece of their own."""
+    steep = Pace(5.0, (1.0, 6.0), (1.0, 2.2))
+    assert steep.delta(0.1) == pytest.approx(delta_of(2.2, 0.1), rel=1e-8)
+
+
 def test_one_mu_is_gaussian_dp() -> None:
     for epsilon in (-1.0, 0.0, 1.0, 5.0):
         assert steady(0.7).delta(epsilon) == delta_of(0.7, epsilon)
