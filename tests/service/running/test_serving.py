@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -233,7 +234,8 @@ def layout_files(roles_of: Callable[[Transport], Roles], tmp_path: Path) -> tupl
         text = text.replace(f'"{role}.db"', f'"{tmp_path / role}.db"')
         path = home / f"{tmp_path.name}.toml"
         path.touch(mode=0o600)
-        path.write_text(text.replace("8101", str(port)).replace("8102", str(port)))
+        # Whole numbers only: the hash of a token may have the same digits in it.
+        path.write_text(re.sub(r"\b810[12]\b", str(port), text))
         paths.append(path)
     return paths[0], paths[1]
 
