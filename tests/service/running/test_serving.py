@@ -26,6 +26,7 @@ from croupier.service.store.database import Database
 from croupier.service.travel.documents import verify_model
 from croupier.service.travel.packaging import Address, package
 from croupier.service.travel.sealing import Binding
+from croupier.service.web import server
 from croupier.wire import Transport
 
 from .deployment import Roles, account, made_plan
@@ -306,6 +307,14 @@ def test_a_missing_extra_is_named(
     monkeypatch.delattr("croupier.service.operation.commands", raising=False)
     assert main(["status", "--config", str(tmp_path / "x.toml")]) == 2
     assert "pip install 'croupier[service]'" in capsys.readouterr().err
+
+
+def test_whoever_connects_before_the_server_runs_is_kept_waiting() -> None:
+    bound = server.listen("127.0.0.1", 0)
+    with bound, socket.create_connection(bound.getsockname(), timeout=PATIENCE) as early:
+        taken, address = bound.accept()
+        assert address == early.getsockname()
+        taken.close()
 
 
 def test_a_port_that_is_taken_is_named(

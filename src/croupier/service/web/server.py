@@ -14,6 +14,9 @@ import uvicorn
 
 DRAIN_SECONDS = 30
 
+QUEUE = 2048
+"""Connections that may wait to be taken, as many as uvicorn allows."""
+
 SWITCH_SECONDS = 0.0002
 """How long a thread may keep the interpreter while another wants it.
 
@@ -38,13 +41,17 @@ class Server(uvicorn.Server):
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket bound before anything is announced; port 0 takes a free one."""
+    """A socket that listens before anything is announced; port 0 takes a free one.
+
+    Whoever connects before the server runs waits in the queue instead of being refused.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # Named, so that asyncio knows it for TCP and sends small answers at once.
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((host, port))
+        bound.listen(QUEUE)
     except OSError as error:
         bound.close()
         raise OSError(f"cannot listen on {host} port {port}: {error.strerror}") from error
