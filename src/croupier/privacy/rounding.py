@@ -17,8 +17,8 @@ from croupier.privacy.tails import binomial, centre_quantile, quantiles
 
 STEEPEST_SKEW = 1 / (6 * math.sqrt(3))
 """The largest p (1-p) (1-2p), third cumulant of one coin."""
-EVEN = 3.0
-"""At this |z| a term linear in z counts as much at 0 as it adds further out: 2 v z <= v^2 + z^2."""
+TOUCH = 3.0
+"""Where a parabola touches the term linear in |z| that it stands for: 2 v z <= v^2 + z^2."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,6 @@ class Cell:
 
 def _squared(constant: float, linear: float, square: float, width: float) -> tuple[float, float]:
     """A and C of A + C z^2, from the terms at a cell no further than ``width`` from z."""
-    square += linear / (2 * EVEN)
-    steady = constant + linear * EVEN / 2
+    square += linear / (2 * TOUCH)
+    steady = constant + linear * TOUCH / 2
     return steady + square * (width + width * width), square * (1 + width)
