@@ -24,7 +24,8 @@ from scipy.special import log_ndtr, ndtr, ndtri
 
 from croupier.privacy import gdp
 from croupier.privacy.binomial import BinomialCurve, CountRelease
-from croupier.privacy.moves import Levels, Move
+from croupier.privacy.levels import Levels
+from croupier.privacy.moves import Move
 from croupier.privacy.pace import Pace
 from croupier.privacy.rounding import find_rounding
 from croupier.privacy.slopes import Slope, find_slope, find_window, general_slope
@@ -486,6 +487,105 @@ def test_a_returning_user_is_covered_and_not_overcharged() -> None:
     delta = curve.delta(epsilon)
     assert below <= delta
     assert curve.mu_at(delta) <= 1.02 * needed_mu(below, epsilon)
+
+
+RETURNING = [
+    (2000, 0.01, 2),
+    (2000, 0.01, 20),
+    (2000, 0.1, 2),
+    (2000, 0.1, 4),
+    (2000, 0.1, 20),
+    (2000, 0.25, 4),
+    (2000, 0.25, 100),
+    (2000, 0.5, 4),
+    (2000, 1.0, 4),
+    (2000, 1.0, 20),
+    (2000, 2.0, 4),
+    (2600, 0.7, 20),
+    (13_000, 1.59, 20),
+    (20_000, 0.25, 10),
+]
+
+
+@pytest.mark.parametrize("dim", [5, 20])
+@pytest.mark.parametrize(("coins", "grid", "times"), RETURNING)
+def test_a_returning_user_is_not_overcharged_on_coarse_grids_either(
+    coins: int, grid: float, times: int, dim: int
+) -> None:
+    """Near delta = 1e-5, whatever epsilon that is."""
+    distance = grid * SENSITIVITY
+    epsilon = gdp.epsilon_of(2 * distance * math.sqrt(times / coins), 1e-5)
+    labels = dim + dim * (dim + 1) // 2
+    curve = BinomialCurve(((CountRelease(coins, 0.5, distance, labels), times),))
+    delta = curve.delta(epsilon)
+    first, second = worst_pair(dim)
+    pairs = [(grid * (first + 1), grid * (second + 1)), half_steps(distance)]
+    found = [
+        true_delta(
+            coins,
+            (np.tile(one, times), np.tile(other, times)),
+            epsilon,
+            pessimistic=False,
+            interval=1e-5 * min(grid, 1.0),
+        )
+        for one, other in pairs
+    ]
+    assert max(found) <= delta
+    assert needed_mu(delta, epsilon) <= 1.02 * needed_mu(max(found), epsilon)
+
+
+def adaptive_delta(menus: list[list[tuple[Floats, Floats]]], epsilon: float) -> float:
+    """The exact delta of two releases of one count, the second pair chosen by what the first said.
+
+    ``menus`` has, for each release, the pairs of laws to choose from.
+    """
+    ways = []
+    for first, other in menus[0]:
+        growth = np.exp(epsilon) * other / first
+        later = [
+            np.maximum(second - growth[:, None] * last, 0.0).sum(axis=1)
+            for second, last in menus[1]
+        ]
+        ways.append(float(first @ np.max(later, axis=0)))
+    return max(ways)
+
+
+def menu(coins: int, distance: float) -> list[tuple[Floats, Floats]]:
+    """Wider and narrower, up and down, from a whole step, a half one, and in between."""
+    starts = (2.0, 2.5, 2.25, 3.0 - distance / 2)
+    pairs = [(start, start + sign * distance) for start in starts for sign in (-1, 1)]
+    laws = [tuple(released(coins, 0.5, value, 6) + 1e-300 for value in pair) for pair in pairs]
+    return [pair for one, other in laws for pair in ((one, other), (other, one))]
+
+
+@pytest.mark.parametrize("coins", [500, 700])
+@pytest.mark.parametrize("distance", [0.02, 0.2, 0.5, 1.0])
+def test_no_second_input_chosen_by_the_first_answer_is_above_the_bound(
+    coins: int, distance: float
+) -> None:
+    curve = BinomialCurve(((CountRelease(coins, 0.5, distance, 1), 2),))
+    mu = 2 * distance * math.sqrt(2 / coins)
+    pairs = menu(coins, distance)
+    ratios = []
+    for level in (0.5, 1.0, 2.0, 3.0, 4.0):
+        epsilon = mu * level
+        exact = adaptive_delta([pairs, pairs], epsilon)
+        ratios.append(exact / curve.delta(epsilon))
+    assert 0.7 < max(ratios) <= 1 + 1e-9
+
+
+@pytest.mark.parametrize(
+    "kinds", list(itertools.permutations(((500, 0.2), (900, 0.27), (700, 0.235)), 2))
+)
+def test_no_second_input_is_above_the_bound_of_batches_that_differ(
+    kinds: tuple[tuple[int, float], ...],
+) -> None:
+    releases = tuple((CountRelease(coins, 0.5, distance, 1), 1) for coins, distance in kinds)
+    mu = math.hypot(*(2 * distance / math.sqrt(coins) for coins, distance in kinds))
+    menus = [menu(coins, distance) for coins, distance in kinds]
+    for level in (1.0, 2.0, 3.0):
+        exact = adaptive_delta(menus, mu * level)
+        assert 0.6 < exact / BinomialCurve(releases).delta(mu * level) <= 1 + 1e-9
 
 
 @pytest.mark.slow

@@ -15,7 +15,8 @@ from scipy.special import log_ndtr, ndtr, ndtri
 from scipy.stats import norm
 
 from croupier.privacy.binomial import BinomialCurve, CountRelease
-from croupier.privacy.moves import PIECES, REACHES, Levels, Move, rounded_pace
+from croupier.privacy.levels import PIECES, REACHES, Levels
+from croupier.privacy.moves import Move, rounded_pace
 from croupier.privacy.pace import steady
 from croupier.privacy.rounding import Rounding, find_rounding
 from croupier.privacy.skewness import EDGES, TILTS, moments, rests

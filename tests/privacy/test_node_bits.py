@@ -47,6 +47,7 @@ def test_one_participation_is_as_many_batches_as_levels(level: int) -> None:
         ranges=LAYOUT.high - LAYOUT.low,
         participations=3,
         overhead=0.05,
+        alike=False,
     )
     assert fewest_node_bits(node(level), BUDGET, 0.05) == wanted
 

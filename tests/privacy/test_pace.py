@@ -10,8 +10,8 @@ import pytest
 from scipy.special import ndtr
 from scipy.stats import norm
 
-from croupier.privacy.gdp import delta_of
-from croupier.privacy.pace import Pace, steady
+from croupier.privacy.gdp import delta_of, mu_of
+from croupier.privacy.pace import Clocked, Pace, steady
 
 STEPS = range(1, 33)
 LEVELS = tuple(step / 4 for step in STEPS)
@@ -115,3 +115,75 @@ def test_a_pace_can_be_kept_from_promising_more_than_a_mu() -> None:
     assert kept.mus[-1] == GROWING.mus[-1]
     assert kept.mu == GROWING.mu == 0.62
     assert steady(0.3).at_least(0.4) == steady(0.4)
+
+
+# Speeds that need not grow, followed for as long as there is time (PROOF 9d).
+
+NARROW = tuple(step / 32 for step in range(1, 257))
+DIPPING = Clocked(0.9, NARROW, tuple(0.4 + abs(level - 2.5) / 15 for level in NARROW))
+RUSHING = Clocked(2.5, NARROW, tuple(1.5 + math.sin(level) / 2 for level in NARROW))
+CRAWLING = Clocked(0.02, NARROW, tuple(0.01 + abs(level - 1.25) / 750 for level in NARROW))
+CLOCKED = {"dipping": DIPPING, "rushing": RUSHING, "crawling": CRAWLING}
+
+
+def reached(pace: Clocked, level: float) -> float:
+    """Where a test gets from a level in unit time, piece by piece."""
+    time, cuts = 1.0, [-end for end in pace.levels[::-1]] + [0.0, *pace.levels]
+    while time > 1e-15:
+        place = max(index for index, cut in enumerate(cuts) if cut < level - 1e-13)
+        speed = pace.mus[max(place - len(pace.levels), len(pace.levels) - 1 - place)]
+        needed = (level - cuts[place]) / speed
+        level = cuts[place] if needed <= time else level - time * speed
+        time -= needed
+    return level
+
+
+@pytest.mark.parametrize("name", CLOCKED)
+def test_a_test_gains_what_it_can_reach_in_time(name: str) -> None:
+    """From every level above and below the median; never less, and hardly more."""
+    pace = CLOCKED[name]
+    starts = np.linspace(-5.0, 8.0, 1301)
+    ends = np.array([reached(pace, float(start)) for start in starts])
+    last = float(ndtr(-reached(pace, 8.0)))
+    for epsilon in np.linspace(0.05 * pace.mu, 4 * pace.mu, 33).tolist():
+        gains = ndtr(-ends) - math.exp(epsilon) * norm.sf(starts)
+        exact = min(max(float(gains.max()), last), delta_of(pace.mu, epsilon))
+        assert exact * (1 - 1e-12) <= pace.delta(epsilon)
+        assert mu_of(epsilon, pace.delta(epsilon)) <= 1.02 * mu_of(epsilon, exact)
+
+
+def test_one_speed_is_gaussian_dp_again() -> None:
+    plain = Clocked(1.0, LEVELS, (0.7,) * 32)
+    for epsilon in (0.0, 0.3, 1.0, 2.5):
+        assert plain.delta(epsilon) == pytest.approx(delta_of(0.7, epsilon), rel=1e-7)
+        assert plain.delta(epsilon) >= delta_of(0.7, epsilon)
+    assert plain.delta(-0.4) == delta_of(1.0, -0.4)
+    assert plain.at_least(0.9).delta(1.0) == pytest.approx(delta_of(0.9, 1.0), rel=1e-7)
+
+
+def test_a_fast_stretch_matters_only_to_tests_that_cross_it() -> None:
+    fast = Clocked(5.0, (0.3, 0.5, 9.0), (0.2, 4.0, 0.2))
+    assert fast.delta(1.2) == pytest.approx(delta_of(0.2, 1.2), rel=1e-7)
+    assert fast.delta(0.2) > 2 * delta_of(0.2, 0.2)
+    assert fast.delta(0.2) < delta_of(0.7, 0.2)
+
+
+@pytest.mark.parametrize("mu", [1e-3, 1e-4, 1e-5, 1e-8, 1e-14])
+def test_tests_that_hardly_move_are_not_lost_in_the_last_digits(mu: float) -> None:
+    slow = Clocked(2 * mu, NARROW, (mu,) * len(NARROW))
+    for epsilon in np.linspace(0.1 * mu, 5 * mu, 50).tolist():
+        assert slow.delta(epsilon) >= delta_of(mu, epsilon)
+
+
+def test_speeds_that_are_no_numbers_promise_nothing() -> None:
+    lost = Clocked(1.0, (1.0, 2.0, 3.0), (math.nan,) * 3)
+    assert lost.delta(0.5) == delta_of(1.0, 0.5)
+
+
+def test_levels_that_a_test_could_cross_say_nothing() -> None:
+    assert Clocked(3.0, (1.0, 2.0), (2.5, 2.5)).delta(1.0) == delta_of(3.0, 1.0)
+
+
+def test_tests_from_beyond_the_known_levels_are_counted_by_where_they_pass() -> None:
+    short = Clocked(9.0, (2.0,), (0.5,))
+    assert short.delta(4.0) == pytest.approx(norm.cdf(-1.5), rel=1e-8)

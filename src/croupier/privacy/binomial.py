@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from croupier.arguments import positive, whole
 from croupier.privacy.budget import LEAST_DELTA
 from croupier.privacy.guarantee import TAIL_SHARE
-from croupier.privacy.moves import rounded_pace
+from croupier.privacy.journeys import leg_of
+from croupier.privacy.moves import Move, rounded_pace
 from croupier.privacy.pace import Pace, steady
+from croupier.privacy.rounding import find_rounding
+from croupier.privacy.several import Part, composed, gaussian
 from croupier.privacy.slopes import Slope, find_slope, find_window
 
 MOST_DELTA = math.nextafter(1.0, 0.0)
@@ -67,25 +70,48 @@ class CountRelease:
         return self.pace(tau).mu
 
     def pace(self, tau: float) -> Pace:
-        """The same level by level."""
+        """The same level by level.
+
+        Of one report: MATH 4, and where rounding shows in it the second certificate (PROOF 8).
+        That one takes the share of rounding down to ``ROUNDING_SHARE`` and no further, so that
+        fine grids keep the numbers of MATH 4 and mu has no jump where the two meet.
+        """
         if not self.fits(tau):
             return steady(math.inf)
-        slope = find_slope(self.coins, self.bias, self.shift, tau)
-        if self.reports == 1:
-            return self._pace_once(slope, tau)
-        return steady(slope.slope * self.reach * (1 + 1e-14))
-
-    def _pace_once(self, slope: Slope, tau: float) -> Pace:
-        """One report: MATH 4, and where rounding shows in it the second certificate (PROOF 8).
-
-        The second one takes the share of rounding down to ``ROUNDING_SHARE`` and no further, so
-        that fine grids keep the numbers of MATH 4 and mu has no jump where the two meet.
-        """
-        plain = slope.mu(self.distance, self.labels)
-        shown = (1 + ROUNDING_SHARE) * slope.slope * self.distance
-        if plain <= shown or self.bias != 0.5 or self.coins < COINS_TO_ROUND:
+        plain, shown = self.plain(tau), self.shown(tau)
+        if plain <= shown or not self.follows:
             return steady(plain)
         return rounded_pace(self.coins, self.distance, self.labels, tau, plain).at_least(shown)
+
+    @property
+    def follows(self) -> bool:
+        """Whether the second certificate may be asked."""
+        return self.reports == 1 and self.bias == 0.5 and self.coins >= COINS_TO_ROUND
+
+    def plain(self, tau: float) -> float:
+        """The mu of MATH 4."""
+        slope = self._slope(tau)
+        if self.reports == 1:
+            return slope.mu(self.distance, self.labels)
+        return slope.slope * self.reach * (1 + 1e-14)
+
+    def shown(self, tau: float) -> float:
+        """The mu from which on rounding shows in it."""
+        return (1 + ROUNDING_SHARE) * self._slope(tau).slope * self.reach
+
+    def _slope(self, tau: float) -> Slope:
+        return find_slope(self.coins, self.bias, self.shift, tau)
+
+    def part(self, tau: float) -> Part:
+        """The release as one of several; where rounding is followed half of each tail is its."""
+        pace = self.pace(tau)
+        if math.isinf(pace.mu):
+            return gaussian(pace.mu, pace.mu)
+        rounding = find_rounding(self.coins, self.shift, tau / 2) if self.follows else None
+        if rounding is None:
+            return gaussian(pace.mu, self.mu(tau / 2))
+        plain, leg = self.plain(tau), leg_of(Move(rounding, self.distance, self.labels))
+        return Part(pace.mu, plain, min(plain, self.shown(tau)), leg, bool(pace.levels))
 
 
 @dataclass(frozen=True)
@@ -115,13 +141,12 @@ class BinomialCurve:
         return self.pace(delta).mu
 
     def pace(self, delta: float) -> Pace:
-        """What answers at ``delta`` rest on; several releases compose by the squares of mu."""
+        """What answers at ``delta`` rest on."""
         tau = self.tau(known_delta(delta))
         (first, times), *others = self.releases
         if times == 1 and not others:
             return first.pace(tau)
-        parts = [math.sqrt(times) * release.mu(tau) for release, times in self.releases]
-        return steady(math.hypot(*parts) * (1 + 1e-14))
+        return composed([(release.part(tau), times) for release, times in self.releases], tau)
 
     def bound(self, epsilon: float, delta: float) -> float:
         """tau' + (1 - tau') times the pace's delta, with the tails that belong to ``delta``."""
@@ -172,6 +197,16 @@ class BinomialCurve:
         return low, high
 
 
+class SquaresCurve(BinomialCurve):
+    """What the squares of mu prove, which add up whichever releases come together."""
+
+    def pace(self, delta: float) -> Pace:
+        """One mu for all levels."""
+        tau = self.tau(known_delta(delta))
+        parts = [math.sqrt(times) * release.mu(tau) for release, times in self.releases]
+        return steady(math.hypot(*parts) * (1 + 1e-14))
+
+
 def known_delta(delta: float) -> float:
     """``delta`` where curves of counts are defined."""
     if not LEAST_DELTA <= delta < 1:
@@ -200,7 +235,8 @@ def _first_float(holds: Callable[[float], bool], low: float, high: float) -> flo
     """The upper end of the last interval in which ``holds`` turns true."""
     while True:
         # Far apart, halve the exponent: deltas reach down to 1e-300.
-        middle = math.sqrt(low * high) if 0 < 2 * low < high else (low + high) / 2
+        far = 0 < 2 * low < high
+        middle = math.sqrt(low) * math.sqrt(high) if far else (low + high) / 2
         if not low < middle < high:
             return high
         if holds(middle):

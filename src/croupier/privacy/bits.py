@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from croupier.arguments import fraction, positive, whole
 from croupier.errors import GuaranteeError
-from croupier.privacy.binomial import BinomialCurve, CountRelease
+from croupier.privacy.binomial import BinomialCurve, CountRelease, SquaresCurve
 from croupier.privacy.budget import Budget
 from croupier.privacy.gdp import mu_of
 
@@ -29,7 +29,8 @@ class Batch:
     """What a batch sum must hide: a swap of ``sensitivity`` in ``labels`` sums over ``users``.
 
     Only ``honest_fraction`` of the users add coins that protect; one user is in
-    ``participations`` such batches.
+    ``participations`` such batches. They need not be ``alike``: then each is to hold the budget
+    with as many of itself by the squares of mu alone, so that any of them together do.
     """
 
     users: int
@@ -37,6 +38,7 @@ class Batch:
     sensitivity: float
     labels: int
     participations: int = 1
+    alike: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
         """Refuse a batch that nobody protects."""
@@ -71,7 +73,8 @@ class Batch:
         """What ``noise_bits`` fair coins per user and label prove at ``grid`` steps per unit."""
         distance = math.nextafter(grid * self.sensitivity, math.inf)
         release = CountRelease(self.honest_users * noise_bits, 0.5, distance, self.labels)
-        return BinomialCurve(((release, self.participations),))
+        kind = BinomialCurve if self.alike or self.participations == 1 else SquaresCurve
+        return kind(((release, self.participations),))
 
     def meets(self, budget: Budget, grid: float, noise_bits: int) -> bool:
         """Whether those coins prove the budget."""
@@ -97,16 +100,17 @@ def fewest_bits(
     ranges: Sequence[float] | NDArray[np.float64],
     participations: int,
     overhead: float,
+    alike: bool = True,
 ) -> tuple[float, int]:
     """The grid and noise bits that need the fewest bits per report within an overhead (MATH 4).
 
     ``ranges`` has high - low of every label. The noise of a batch sum, worst-case rounding
     included, is at most ``1 + overhead`` times the Gaussian floor. At the coarsest grid that
     this allows, signal and noise bits both grow with the noise bits, so the fewest noise bits
-    that are proved are the fewest bits.
+    that are proved are the fewest bits. A user's other batches may not be ``alike``.
     """
     positive("overhead", overhead)
-    batch = Batch(users, honest_fraction, sensitivity, len(ranges), participations)
+    batch = Batch(users, honest_fraction, sensitivity, len(ranges), participations, alike=alike)
 
     def grid(noise_bits: int) -> float:
         return batch.coarsest_grid(budget, noise_bits, overhead)

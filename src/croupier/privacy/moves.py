@@ -8,72 +8,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
-from scipy.special import log_ndtr, ndtri_exp
+from scipy.special import ndtri_exp
 
-from croupier.privacy.gdp import mills
+from croupier.privacy.levels import Levels
 from croupier.privacy.pace import Pace, steady
 from croupier.privacy.rounding import Rounding, find_rounding
-from croupier.privacy.skewness import EDGES, TILTS, moments, rests
+from croupier.privacy.skewness import skewed
 from croupier.privacy.slopes import LARGEST_TAIL
 from croupier.privacy.tails import Floats
 
-PIECES = 64
-"""Pieces into which the levels of tests are cut: each counts with its worse end."""
-REACHES = np.array([1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0])[:, None, None]
-"""How far above its level the direction of a test may be followed, 1 or more; the best counts."""
 ANGLES = np.linspace(0, math.pi / 2, 17)[:, None]
 """Between which the changes of variance may turn a move. Axes are reaches, angles, pieces."""
-
-
-@dataclass(frozen=True)
-class Levels:
-    """Cuts of the levels z of a test from 0 to ``top``, and normal quantities at each of them."""
-
-    top: float
-
-    @cached_property
-    def cuts(self) -> Floats:
-        """From 0 to the top."""
-        return np.linspace(0.0, self.top, PIECES + 1)
-
-    @cached_property
-    def hazard(self) -> Floats:
-        """m: density over tail."""
-        return 1 / mills(self.cuts)
-
-    @cached_property
-    def gap(self) -> Floats:
-        """m - z, which falls."""
-        return self.hazard - self.cuts
-
-    @cached_property
-    def bend(self) -> Floats:
-        """m (m - z), the slope of m, which grows."""
-        return self.hazard * self.gap
-
-    @cached_property
-    def surprise(self) -> Floats:
-        """-ln of the tail."""
-        return np.asarray(-log_ndtr(-self.cuts))
-
-    @cached_property
-    def far(self) -> Floats:
-        """How far out each piece is followed, for every reach."""
-        return np.asarray(self.cuts[1:] + REACHES)
-
-    @cached_property
-    def fading(self) -> Floats:
-        """The density there in units of the least on the piece."""
-        return np.exp(-REACHES * (self.cuts[1:] + self.far) / 2)
-
-    @cached_property
-    def kept(self) -> Floats:
-        """pi: the least share of E(g - z)+ that stays when g ends there."""
-        rest = 1 - self.cuts[1:] * mills(self.far)
-        return np.asarray(1 - self.fading * rest * self.hazard[1:] / self.gap[1:])
 
 
 @dataclass(frozen=True)
@@ -151,19 +98,14 @@ class Move:
         size = self.length + (2 * levels.far + 3) * self.widening + math.sqrt(2 * self.widenings)
         return np.asarray(2 * size * levels.fading)
 
+    @property
+    def skew(self) -> float:
+        """c C: the largest skewness of one label."""
+        return self.part * self.rounding.growing
+
     def _skew(self, levels: Levels) -> Floats:
-        """The skewness of rounding, by the best edge and tilt; worst at one end of each piece."""
-        logs = self.labels * np.log1p(self.parts / self.labels * moments())[:, :, None]
-        tilts = (TILTS / EDGES[:, None])[:, :, None]
-        inside = _worse_end((logs + levels.surprise) / (levels.hazard * tilts)).min(axis=1)
-        outside = _worse_end(rests(self.rounding.edge, levels.cuts) / np.sqrt(levels.hazard))
-        best = (inside + math.sqrt(self.parts) * outside).min(axis=0)
-        return np.asarray(self.part * self.rounding.growing * best)
-
-
-def _worse_end(values: Floats) -> Floats:
-    """The larger value of both ends of every piece, pieces along the last axis."""
-    return np.maximum(values[..., 1:], values[..., :-1])
+        """What the skewness of rounding adds."""
+        return self.skew * skewed(levels, self.labels, self.parts, self.rounding.edge)
 
 
 def rounded_pace(coins: int, distance: float, labels: int, tau: float, plain: float) -> Pace:
@@ -172,11 +114,18 @@ def rounded_pace(coins: int, distance: float, labels: int, tau: float, plain: fl
     ``plain`` is the first certificate's mu, which holds too. Half of every label's tail goes to
     its own count, the other halves to the release as a whole.
     """
-    tail = -math.expm1(labels * math.log1p(-tau / 2))
-    rounding = find_rounding(coins, math.ceil(distance), tau / 2)
-    if rounding is None or tail >= LARGEST_TAIL:
+    rounding, top = find_rounding(coins, math.ceil(distance), tau / 2), highest(labels, tau, plain)
+    if rounding is None or top is None:
         return steady(plain)
-    # A window that ends plain outside of the tail is enough for every mu up to plain (PROOF 8b).
-    levels = Levels(-float(ndtri_exp(math.log(tail))) + plain)
-    mus = np.maximum.accumulate(Move(rounding, distance, labels).speeds(levels)) * (1 + 1e-8)
-    return Pace(min(plain, float(mus[-1])), tuple(levels.cuts[1:].tolist()), tuple(mus.tolist()))
+    levels = Levels(top)
+    speeds = np.maximum.accumulate(Move(rounding, distance, labels).speeds(levels)) * (1 + 1e-8)
+    return Pace(min(plain, float(speeds[-1])), levels.ends, tuple(speeds.tolist()))
+
+
+def highest(counts: int, tau: float, plain: float) -> float | None:
+    """The highest level: ``plain`` outside of the tail of all ``counts``.
+
+    That is enough for every mu up to ``plain`` (PROOF 8b).
+    """
+    tail = -math.expm1(counts * math.log1p(-tau / 2))
+    return plain - float(ndtri_exp(math.log(tail))) if tail < LARGEST_TAIL else None

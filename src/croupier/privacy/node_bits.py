@@ -8,10 +8,11 @@ from functools import lru_cache
 
 from croupier.arguments import positive, whole
 from croupier.errors import GuaranteeError
-from croupier.privacy.binomial import BinomialCurve, CountRelease, known_delta
+from croupier.privacy.binomial import BinomialCurve, CountRelease, SquaresCurve, known_delta
 from croupier.privacy.bits import Batch, fewest
 from croupier.privacy.budget import Budget
-from croupier.privacy.pace import Pace, steady
+from croupier.privacy.pace import Pace
+from croupier.privacy.several import Part, composed, gaussian, worst
 
 FINENESS = 1000
 
@@ -44,12 +45,17 @@ class TreeCurve(BinomialCurve):
         return sum(squares.values())
 
     def pace(self, delta: float) -> Pace:
-        """What answers at ``delta`` rest on: one mu of all levels; infinite where nothing holds."""
+        """What answers at ``delta`` rest on, in the worst nodes of every level."""
         tau = self.tau(known_delta(delta))
-        worst = dict.fromkeys(self.levels, 0.0)
-        for level, (node, squares) in self._numbered:
-            worst[level] = max(worst[level], math.sqrt(squares) * mu_per_report(node, tau))
-        return steady(math.hypot(*worst.values()) * (1 + 1e-14))
+        return composed([self._part(level, tau) for level in dict.fromkeys(self.levels)], tau)
+
+    def _part(self, level: int, tau: float) -> tuple[Part, int]:
+        """The worst node of a level, and how often the user is in such a one."""
+        nodes, squares = zip(*(pair for one, pair in self._numbered if one == level), strict=True)
+        if all(node.reports == 1 for node in nodes):
+            return worst([node.part(tau) for node in nodes]), max(squares)
+        mus = [max(mu_per_report(node, share) for node in nodes) for share in (tau, tau / 2)]
+        return gaussian(*(math.sqrt(max(squares)) * mu for mu in mus)), 1
 
     @property
     def _numbered(self) -> list[tuple[int, tuple[CountRelease, int]]]:
@@ -100,9 +106,11 @@ class NodeBatch(Batch):
         return CountRelease(coins, 0.5, distance, self.labels, self.reports)
 
     def curve(self, grid: float, noise_bits: int) -> BinomialCurve:
-        """What a tree proves whose nodes are all like this one."""
+        """What a tree proves whose nodes are all like this one, by the squares of mu alone."""
         releases = ((self.counts(grid, noise_bits), self.participations),)
-        return BinomialCurve(releases) if self.participations == 1 else TreeCurve(releases, (0,))
+        if self.reports > 1:
+            return TreeCurve(releases, (0,))
+        return BinomialCurve(releases) if self.participations == 1 else SquaresCurve(releases)
 
     def likely_bits(self, budget: Budget, overhead: float) -> int:
         """Near the bits at which sqrt(D) steps a report are all of the overhead: a start.

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr
 
 from croupier.privacy.gdp import delta_of
 from croupier.privacy.tails import Floats
+
+ROUNDED = 1e-9
+"""More than what floating point takes off a gain or a way, in units of itself."""
+SLOWEST = 1e5
+"""The longest time over all levels at which that is so."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,50 @@ class Pace:
         return levels[kept], mus[kept]
 
 
+@dataclass(frozen=True)
+class Clocked(Pace):
+    """A pace whose ``mus`` need not grow: a test gets as far as it can in the time there is.
+
+    From each level to the next it takes as long as the speed there makes it (PROOF 9).
+    """
+
+    def delta(self, epsilon: float) -> float:
+        """The largest power minus e^epsilon times the chance to be wrong, of tests of any level."""
+        plain = delta_of(self.mu, epsilon)
+        if epsilon < 0 or self._ways is None:
+            return plain
+        return min(plain, _farthest(*self._ways, epsilon))
+
+    @cached_property
+    def _ways(self) -> tuple[Floats, Floats] | None:
+        """Where tests may start, and how far they get from there: linear in between.
+
+        None if a test might cross all the levels that are known, or is so slow that a step of
+        it is lost in the clock's last digits.
+        """
+        cuts = np.append(0.0, self.levels)
+        clock = np.append(0.0, np.cumsum(np.diff(cuts) / np.array(self.mus)))
+        if not 1 <= clock[-1] <= SLOWEST:
+            return None
+        both, times = np.append(-cuts[:0:-1], cuts), np.append(-clock[:0:-1], clock)
+        # A way bends where it starts at a cut, and where it ends at one.
+        bends = np.union1d(clock, times[(times >= -1) & (times <= clock[-1] - 1)] + 1)
+        starts = np.interp(bends, clock, cuts)
+        return starts, (starts - np.interp(bends - 1, times, both)) * (1 + ROUNDED)
+
+
+def _farthest(starts: Floats, ways: Floats, epsilon: float) -> float:
+    """The largest gain of tests that start at these levels, in between, or further out."""
+    mus = np.maximum(ways[1:], ways[:-1])
+    best = epsilon / mus + mus / 2
+    inside = (starts[:-1] <= best) & (best <= starts[1:])
+    peaks = [delta_of(float(mu), epsilon) for mu in mus[inside]]
+    nearest = np.clip(best, starts[:-1], starts[1:])[~inside]
+    gains = _gains(nearest, mus[~inside], epsilon).max(initial=0.0)
+    further = ndtr(ways[-1] - starts[-1])
+    return max(max(peaks, default=0.0), (1 + ROUNDED) * float(max(gains, further)))
+
+
 def _delta(ends: Floats, mus: Floats, epsilon: float) -> float:
     """The largest gain of tests that begin on a piece or further out; below the median is less."""
     starts = np.append(0.0, ends[:-1])
@@ -50,7 +100,7 @@ def _delta(ends: Floats, mus: Floats, epsilon: float) -> float:
     peaks = [delta_of(float(mu), epsilon) for mu in mus[inside]]
     late = _gains(starts[past], mus[past], epsilon)
     further = float(ndtr(mus[-1] - ends[-1]))
-    return max(max(peaks, default=0.0), (1 + 1e-9) * max(float(late.max(initial=0.0)), further))
+    return max(max(peaks, default=0.0), (1 + ROUNDED) * max(float(late.max(initial=0.0)), further))
 
 
 def _gains(levels: Floats, mus: Floats, epsilon: float) -> Floats:

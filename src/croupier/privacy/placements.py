@@ -15,7 +15,8 @@ from croupier.privacy.binomial import (
 )
 from croupier.privacy.budget import LEAST_DELTA
 from croupier.privacy.guarantee import WorstCurve
-from croupier.privacy.pace import Pace, steady
+from croupier.privacy.pace import Pace
+from croupier.privacy.several import composed
 
 
 @dataclass(frozen=True)
@@ -62,11 +63,11 @@ class PlacedCurve(BinomialCurve):
         return self.releases[0][0].labels * self.participations
 
     def pace(self, delta: float) -> Pace:
-        """The batches with the largest mu, which compose by its squares."""
+        """What holds in whichever of the batches the user is."""
         tau = self.tau(known_delta(delta))
-        *once, last = (release.mu(tau) for release, _ in self.releases)
-        ranked = sorted([*once, *[last] * self.participations], reverse=True)
-        return steady(math.hypot(*ranked[: self.participations]) * (1 + 1e-14))
+        *once, last = (release.part(tau) for release, _ in self.releases)
+        places = [*((part, 1) for part in once), (last, self.participations)]
+        return composed(places, tau, self.participations)
 
 
 def placed(

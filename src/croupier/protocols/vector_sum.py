@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import ClassVar, Self
 
 import numpy as np
@@ -201,9 +201,13 @@ class VectorSum(Protocol):
                 *constants.vector_sum_range(asked),
                 *constants.composition_range(asked, terms.max_participations),
             )
-        make = {"certified": _certified, "theorem": _theorem, "released": _released}
-        chosen = make[terms.calibration]
-        made = tuple(chosen(asked, layout, size, terms) for size in schedule.sizes())
+        sizes = schedule.sizes()
+        make: dict[str, Callable[..., VectorSumRelease]] = {
+            "certified": partial(_certified, alike=len(sizes) == 1),
+            "theorem": _theorem,
+            "released": _released,
+        }
+        made = tuple(make[terms.calibration](asked, layout, size, terms) for size in sizes)
         return cls(layout, schedule, made, terms.honest_fraction)
 
     def formula(self, budget: Budget | None, terms: Terms) -> dict[str, float]:
@@ -283,7 +287,9 @@ class VectorSum(Protocol):
         return released.private_scale(noise * math.sqrt(rounds * dim))
 
 
-def _certified(asked: Budget, layout: Layout, users: int, terms: Terms) -> VectorSumRelease:
+def _certified(
+    asked: Budget, layout: Layout, users: int, terms: Terms, *, alike: bool
+) -> VectorSumRelease:
     """The fewest bits whose noise is within the overhead of the Gaussian floor (MATH 4)."""
     grid, bits = fewest_bits(
         asked,
@@ -293,6 +299,7 @@ def _certified(asked: Budget, layout: Layout, users: int, terms: Terms) -> Vecto
         ranges=layout.high - layout.low,
         participations=terms.max_participations,
         overhead=terms.overhead,
+        alike=alike,
     )
     return VectorSumRelease(layout, users, grid, bits, 0.5)
 

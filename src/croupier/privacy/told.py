@@ -1,0 +1,165 @@
+"""Tests that are told how far all releases of a user move: what is left for them to gain (PROOF 9).
+
+The inputs of a release may depend on what was released before, and so may the sign by which
+rounding changes variances. Whoever is told U, the sum of all moves, and turns the signs as suits
+best, gains more than any test can; but where the move is long there is little to turn.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+from scipy.special import exp1, log_ndtr
+
+from croupier.privacy.gdp import mills
+from croupier.privacy.tails import Floats
+
+BACK = 1.7
+"""How far below its threshold a test may turn every sign, in units of 1/(kappa b)."""
+GROWTH = 1.25
+"""By which factor moves are grouped, by what is left of the way."""
+
+STEEPEST = 20.0
+"""The largest g of a turn's bound."""
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Bounds x Phi'(z) + K on E[s 1_A] for tests A of level z, linear in their chance Phi'(z).
+
+    ``slope`` is x. K is ``above``, in units of the density at ``start``, and exp(``turned``), in
+    units of that at 0.
+    """
+
+    slope: Floats
+    above: Floats
+    start: Floats
+    turned: Floats | float = -math.inf
+
+    def speeds(self, levels: Floats) -> Floats:
+        """The bounds over phi(z), which on a piece are largest at one of its ends."""
+        grown = np.exp((levels**2 - self.start**2) / 2) * self.above
+        return self.slope * mills(levels) + grown + np.exp(self.turned + levels**2 / 2)
+
+
+@dataclass(frozen=True)
+class Told:
+    """Tests of the level ``near``, by exponential moments of the ``rates`` kappa b.
+
+    ``length`` is b, ``widening`` e, ``rest`` the squares of all widenings but one. Axes are rates,
+    levels and groups of releases.
+    """
+
+    length: float
+    widening: float
+    rest: float
+    rates: Floats
+    near: Floats
+
+    @cached_property
+    def tilts(self) -> Floats:
+        """x = kappa e, below 1/2."""
+        return np.asarray(self.rates * self.widening / self.length)
+
+    @property
+    def turn(self) -> Floats:
+        """The most that a turn of a sign gains, in units of 2e and of its share of the way left."""
+        return np.asarray(np.arctanh(2 * self.tilts) / (2 * self.tilts))
+
+    @cached_property
+    def start(self) -> Floats:
+        """u1, the threshold: above the level by what tests of this rate look below it."""
+        return np.asarray(self.near + 1 / np.maximum(self.rates - self.near, 1.0))
+
+    def power(self, told: Floats) -> Floats:
+        """kappa B(u), B(u) = b u + e (u^2 - 1): the move that is expected of u."""
+        return np.asarray(self.rates * told + self.tilts * (told**2 - 1))
+
+    @cached_property
+    def noise(self) -> Floats:
+        """kappa^2 Y, the logarithm of the moment of what is not expected."""
+        grown = 1 + 4 * self.tilts / (3 * (1 - 2 * self.tilts))
+        return np.asarray((self.rates / self.length) ** 2 * self.rest * grown)
+
+    def moment(self, told: Floats) -> Floats:
+        """The integral of exp(kappa B) phi up to ``told`` in units of its value there."""
+        scale = 1 / np.sqrt(1 - 2 * self.tilts)
+        return np.asarray(scale * mills((self.rates * scale**2 - told) / scale))
+
+    def lines(self, left: Floats, weights: Floats) -> Lines:
+        """The bounds if moves have ``weights`` before which a share ``left`` of the way is left.
+
+        Up to ``back`` every sign is turned, from there on where it helps.
+        """
+        back, known = self.start - BACK / self.rates, weights.sum() * self.turn
+        fading = self.power(back) - self.power(self.start) + (self.start**2 - back**2) / 2
+        every = np.expm1(2 * self.tilts * known) * np.exp(fading) * self.moment(back)
+        above = self._above(self.moment(self.start) + every)
+        return Lines(self._slope, above, self.start, self._turned(back, left, weights))
+
+    def _turned(self, back: Floats, left: Floats, weights: Floats) -> Floats:
+        """The logarithm of what turning signs gains beyond ``back``, in units of phi(0).
+
+        A turn gains (1 - f n^2)+, which is at most exp(g - 1) / g exp(-f g n^2) for every g >= 1.
+        """
+        flat = (1 - 2 * self.tilts)[..., None]
+        steep = _steepness(flat, np.maximum(back, 0.0)[..., None], left)
+        wide = 1 + 2 * flat * steep
+        # The longer the way that is left, the likelier is a move up to a level below 0.
+        most = np.where(back[..., None] < 0, 1.0, left)
+        chances = log_ndtr(-back[..., None] / np.sqrt(1 - (1 - 1 / wide) * most))
+        gains = weights * np.exp(steep - 1 + chances) / (steep * np.sqrt(wide))
+        unit = 2 * self.widening * math.sqrt(2 * math.pi) * self.turn
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(unit * gains.sum(axis=-1)))
+
+    @property
+    def _slope(self) -> Floats:
+        """x = B(u1) - 1/kappa."""
+        return self.length / self.rates * (self.power(self.start) - 1)
+
+    def _above(self, moment: Floats) -> Floats:
+        """E(s-x)+ in units of phi(u1): moments below the threshold, means and noise above it."""
+        unit, ratio = self.length / self.rates, self.start / self.rates
+        means = self.length + self.widening * self.start - self._slope * mills(self.start)
+        noise = self.noise / self.rates * np.exp(ratio) * exp1(ratio)
+        return np.asarray(means + unit * (np.exp(self.noise) * moment + noise))
+
+
+@lru_cache(maxsize=256)
+def equal_moves(number: int) -> tuple[Floats, Floats]:
+    """So many moves of one length: what is left before each, and its weight as a share of that.
+
+    Moves are grouped; each counts as the last of its group.
+    """
+    powers = GROWTH ** np.arange(1 + math.log(number + 1) / math.log(GROWTH))
+    firsts = np.unique(np.floor(powers).astype(int))
+    firsts = firsts[firsts <= number]
+    weights = np.add.reduceat(1 / np.arange(1, number + 1), firsts - 1)
+    return np.asarray(firsts / number), np.asarray(weights)
+
+
+@lru_cache(maxsize=256)
+def any_moves(shares: float) -> tuple[Floats, Floats]:
+    """The same for moves of any length, none shorter than one part in ``shares`` of all squares.
+
+    The last has the weight 1, all others together no more than the integral of 1/x.
+    """
+    number = max(1, math.ceil(math.log(shares) / math.log(GROWTH)))
+    cuts = shares ** (np.arange(number) / number - 1)
+    return np.append(cuts[0], cuts), np.append(1.0, np.full(number, math.log(shares) / number))
+
+
+def _steepness(flat: Floats, levels: Floats, left: Floats) -> Floats:
+    """The g, near enough, that bounds turns best beyond these levels: where its slope is 0."""
+    pull, short = flat * left * levels**2, 2 * flat * (1 - left)
+    low = np.ones_like(pull)
+    high = STEEPEST * low
+    for _ in range(5):
+        middle = np.sqrt(low * high)
+        rising = 1 - 1 / middle - flat / (1 + 2 * flat * middle) > pull / (1 + short * middle) ** 2
+        low, high = np.where(rising, low, middle), np.where(rising, middle, high)
+    return np.asarray(low)

@@ -1,0 +1,247 @@
+"""Several releases of one user: how they compose, level by level or by squares (PROOF 9)."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from croupier.privacy import gdp
+from croupier.privacy.binomial import BinomialCurve, CountRelease, SquaresCurve
+from croupier.privacy.bits import Batch, fewest_bits
+from croupier.privacy.budget import Budget
+from croupier.privacy.journeys import Journey, Leg, largest, leg_of, longest, ranked
+from croupier.privacy.levels import Levels
+from croupier.privacy.moves import Move
+from croupier.privacy.pace import Clocked, steady
+from croupier.privacy.placements import PlacedCurve
+from croupier.privacy.rounding import find_rounding
+from croupier.privacy.several import DEEPEST, Part, composed, gaussian, worst
+from croupier.privacy.told import Told, equal_moves
+
+COARSE = CountRelease(2600, 0.5, 1.48, 20)
+FINE = CountRelease(20_420, 0.5, 19.1, 20)
+TAU = 1e-9
+
+
+def leg(release: CountRelease = COARSE) -> Leg:
+    return release.part(TAU).leg
+
+
+def test_the_largest_of_values_that_are_there_several_times() -> None:
+    values = [(3.0, 2), (5.0, 1), (4.0, 10)]
+    assert largest(values, 3) == 13.0
+    assert largest(values, 100) == 5 + 40 + 6
+    assert ranked(values, 3) == [(5.0, 1), (4.0, 2)]
+    assert ranked(values, 12) == [(5.0, 1), (4.0, 10), (3.0, 1)]
+
+
+def test_a_leg_is_what_a_release_moves() -> None:
+    rounding = find_rounding(2600, 2, TAU / 2)
+    assert rounding is not None
+    move = Move(rounding, 1.48, 20)
+    found = leg()
+    assert found == leg_of(move)
+    assert (found.length, found.widening, found.widenings) == (
+        move.length,
+        move.widening,
+        move.widenings,
+    )
+    assert found.skew == move.part * rounding.growing
+    assert found.skews == pytest.approx(found.skew**2 * move.parts, rel=1e-12)
+    assert (found.labels, found.edge) == (20, rounding.edge)
+
+
+def test_releases_of_which_only_a_mu_is_known_are_legs_without_rounding() -> None:
+    for release in (
+        replace(COARSE, coins=400),
+        replace(COARSE, bias=0.25, coins=900),
+        replace(COARSE, reports=3),
+    ):
+        part = release.part(TAU)
+        assert part == gaussian(release.mu(TAU), release.mu(TAU / 2))
+        assert part.leg == Leg(release.mu(TAU / 2))
+        assert not part.shows
+
+
+def test_a_journey_takes_the_worst_of_what_may_come_together() -> None:
+    long, wide = Leg(3.0, 0.1, 0.02, 0.3, 0.18, 5, 7.0), Leg(2.0, 0.2, 0.05, 0.2, 0.12, 4, 6.0)
+    journey = Journey(((long, 1), (wide, 3)), 2)
+    assert journey.length == pytest.approx(math.sqrt(9 + 4))
+    assert journey.widening == 0.2
+    assert journey.rest == pytest.approx(2 * 0.05 - 0.2**2)
+    assert journey.labels == 9
+    assert journey.shares == pytest.approx(13 / 4)
+    assert longest([long, wide]) == Leg(3.0, 0.2, 0.05, 0.3, 0.18, 5, 6.0)
+
+
+def test_the_shortest_leg_that_counts_may_be_outside_the_longest_ones() -> None:
+    """With two of three releases, moves are filled up to the second longest."""
+    legs = tuple((replace(leg(), length=length), 1) for length in (1.0, 2.0, 3.0))
+    assert Journey(legs, 2).shares == pytest.approx(13 / 4)
+
+
+def test_the_speeds_of_a_journey_are_means_variances_and_skewness() -> None:
+    """Again with plain numbers: ten rates, and the worse end of every piece."""
+    one, levels = leg(), Levels(5.0, 24)
+    journey = Journey(((one, 4),), 4)
+    b, e, rest = 2 * one.length, one.widening, 4 * one.widenings - one.widening**2
+    cuts = levels.cuts
+    for place, (low, high) in enumerate(itertools.pairwise(cuts.tolist())):
+        found = []
+        for number in range(10):
+            rate = min(max(6 * 1.5**number, high), 0.45 * b / e)
+            told = Told(b, e, rest, np.array([[rate]]), np.array([(low + high) / 2]))
+            lines = told.lines(*equal_moves(4))
+            found.append(max(float(lines.speeds(np.array([z]))[0, 0]) for z in (low, high)))
+        widened = journey._widened(levels)[place]
+        assert widened == pytest.approx(min(found), rel=1e-12)
+        assert widened > b + e * high
+    four = Move(find_rounding(2600, 2, TAU / 2), 1.48, 20)  # type: ignore[arg-type]
+    once = Journey(((one, 1),), 1)._skew(levels)
+    assert once == pytest.approx(four._skew(levels), rel=1e-9)
+    assert np.all(journey._skew(levels) > once)
+    assert np.all(journey._skew(levels) <= 2.0001 * once)
+
+
+@pytest.mark.parametrize("times", [2, 5, 40])
+def test_differing_releases_are_never_better_than_alike_ones(times: int) -> None:
+    one, levels = leg(), Levels(6.0, 48)
+    nearly = replace(one, length=one.length * (1 - 1e-12))
+    alike = Journey(((one, times),), times).speeds(levels)
+    differ = Journey(((one, times - 1), (nearly, 1)), times).speeds(levels)
+    assert np.all(differ >= alike * (1 - 1e-9))
+    assert np.all(differ <= 1.05 * alike)
+
+
+# What a user in several releases is promised.
+
+
+def test_gaussian_parts_compose_by_their_squares() -> None:
+    parts = [(gaussian(0.3, 0.3), 2), (gaussian(0.5, 0.5), 1)]
+    mu = math.sqrt(2 * 0.09 + 0.25)
+    assert composed(parts, TAU).mu == pytest.approx(mu, rel=1e-13)
+    assert composed(parts, TAU) == steady(composed(parts, TAU).mu)
+    assert composed(parts, TAU, 2).mu == pytest.approx(math.sqrt(0.25 + 0.09), rel=1e-13)
+    assert composed([(gaussian(math.inf, math.inf), 1), *parts], TAU) == steady(math.inf)
+
+
+def test_fine_grids_keep_the_squares_of_mu() -> None:
+    pace = BinomialCurve(((FINE, 7),)).pace(1e-6)
+    tau = 1e-9 / (20 * 7)
+    assert pace == steady(pace.mu)
+    assert pace.mu == pytest.approx(math.sqrt(7) * FINE.mu(tau), rel=1e-13)
+    assert pace.mu >= math.sqrt(7) * FINE.mu(tau)
+
+
+@pytest.mark.parametrize("times", [2, 4, 20, 300])
+def test_coarse_grids_are_followed_through_all_releases(times: int) -> None:
+    curve, squares = BinomialCurve(((COARSE, times),)), SquaresCurve(((COARSE, times),))
+    pace = curve.pace(1e-6)
+    assert isinstance(pace, Clocked)
+    assert pace.mu <= squares.mu_at(1e-6)
+    assert squares.pace(1e-6) == steady(squares.mu_at(1e-6))
+    for epsilon in (0.2, 0.5, 1.0):
+        assert curve.delta(epsilon * math.sqrt(times) / 4) < squares.delta(
+            epsilon * math.sqrt(times) / 4
+        )
+
+
+def test_a_journey_is_never_taken_to_be_better_than_without_rounding() -> None:
+    slope = 1.01 * COARSE._slope(TAU).slope * COARSE.distance
+    part = COARSE.part(TAU)
+    assert part.least == pytest.approx(slope, rel=1e-12)
+    assert part.least < part.plain
+    pace = composed([(part, 50)], TAU)
+    assert min(pace.mus) >= math.sqrt(50) * slope
+    fine = FINE.part(TAU)
+    assert fine.least == fine.plain == fine.mu
+
+
+def test_a_fine_release_among_coarse_ones_is_followed_too() -> None:
+    parts = [(COARSE.part(TAU), 3), (FINE.part(TAU), 1)]
+    pace = composed(parts, TAU)
+    assert isinstance(pace, Clocked)
+    whole = math.sqrt(3 * COARSE.mu(TAU) ** 2 + FINE.mu(TAU) ** 2)
+    assert pace.mu <= whole * (1 + 1e-12)
+    assert pace.delta(0.9) < gdp.delta_of(whole, 0.9)
+
+
+def test_the_worst_of_several_parts_is_no_better_than_any() -> None:
+    one, other = COARSE.part(TAU), replace(COARSE, coins=1300, distance=1.0).part(TAU)
+    both = worst([one, other])
+    assert both.mu == max(one.mu, other.mu)
+    assert both.leg == longest([one.leg, other.leg])
+    assert both.shows
+    for part in (one, other):
+        assert composed([(both, 3)], TAU).delta(0.4) >= composed([(part, 3)], TAU).delta(0.4)
+
+
+def test_journeys_too_deep_or_with_too_large_tails_keep_the_squares() -> None:
+    part = COARSE.part(TAU)
+    assert isinstance(composed([(part, 2)], 1e-3), Clocked)
+    assert composed([(part, 10**6)], 1e-3) == steady(composed([(part, 10**6)], 1e-3).mu)
+    far = replace(part, plain=DEEPEST, mu=DEEPEST)
+    assert composed([(far, 2)], TAU) == steady(composed([(far, 2)], TAU).mu)
+    endless = Part(0.1, 0.1, 0.1, Leg(math.inf), shows=True)
+    assert composed([(endless, 2), (part, 1)], TAU).levels == ()
+
+
+def test_delta_grows_with_releases_and_falls_with_epsilon_and_coins() -> None:
+    def delta(times: int, epsilon: float, coins: int = 2600) -> float:
+        release = replace(COARSE, coins=coins)
+        return BinomialCurve(((release, times),)).delta(epsilon)
+
+    times = [delta(number, 0.6) for number in (2, 3, 4, 8, 9, 20)]
+    assert times == sorted(times)
+    epsilons = [delta(6, epsilon) for epsilon in np.linspace(0.3, 1.2, 13).tolist()]
+    assert epsilons == sorted(epsilons, reverse=True)
+    coins = [delta(6, 0.6, number) for number in (1000, 1001, 1100, 1500, 2600, 9000)]
+    assert coins == sorted(coins, reverse=True)
+
+
+@pytest.mark.parametrize("delta", [1e-4, 1e-9, 1e-40, 1e-200])
+def test_epsilon_and_delta_end_on_the_safe_side(delta: float) -> None:
+    for times in (2, 30):
+        curve = BinomialCurve(((COARSE, times),))
+        epsilon = curve.epsilon(delta)
+        assert curve.delta(epsilon) <= delta
+        assert curve.delta(epsilon * (1 - 1e-6)) > delta * (1 - 1e-9)
+
+
+def test_several_visits_to_one_batch_are_those_of_a_placement() -> None:
+    placed = PlacedCurve(((COARSE, 1),), 5)
+    assert placed.pace(1e-6) == BinomialCurve(((COARSE, 5),)).pace(1e-6)
+
+
+# Calibration.
+
+BUDGET = Budget(1.0, 1e-5)
+
+
+def bits(users: int, times: int, *, alike: bool = True) -> tuple[float, int]:
+    return fewest_bits(
+        BUDGET,
+        users=users,
+        honest_fraction=1.0,
+        sensitivity=math.sqrt(4.5),
+        ranges=[2.0] * 20,
+        participations=times,
+        overhead=0.05,
+        alike=alike,
+    )
+
+
+@pytest.mark.parametrize(("users", "times"), [(100, 20), (60, 4), (1000, 20)])
+def test_returning_users_of_batches_that_are_alike_need_fewer_bits(users: int, times: int) -> None:
+    grid, found = bits(users, times)
+    _, squares = bits(users, times, alike=False)
+    assert found <= squares
+    batch = Batch(users, 1.0, math.sqrt(4.5), 20, times)
+    assert batch.confirms(BUDGET, grid, found)
+    assert isinstance(replace(batch, alike=False).curve(grid, found), SquaresCurve)
+    if users == 100:
+        assert found <= 0.7 * squares
