@@ -35,6 +35,7 @@ CERTIFICATE = [
     "tests/privacy/test_binomial_reference.py",
     "tests/laws/test_binomial_exact.py",
 ]
+SEVERAL = ["tests/privacy/test_told.py", "tests/privacy/test_several.py"]
 SHUFFLED = ["tests/privacy/test_clones.py", "tests/privacy/test_shuffled_gaussian.py"]
 
 TESTS = {
@@ -47,6 +48,8 @@ TESTS = {
     "clones": SHUFFLED,
     "gdp": ["tests/privacy/test_gdp.py"],
     "guarantee": ["tests/privacy/test_guarantee.py"],
+    "journeys": SEVERAL,
+    "levels": CERTIFICATE[2:3],
     "losses": ["tests/privacy/test_losses.py", *SHUFFLED],
     "moments": ["tests/privacy/test_moments.py"],
     "moves": CERTIFICATE[2:3],
@@ -56,9 +59,11 @@ TESTS = {
     "placements": ["tests/privacy/test_placements.py"],
     "rounding": CERTIFICATE[1:2],
     "skewness": CERTIFICATE[2:3],
+    "several": SEVERAL,
     "shuffled_gaussian": SHUFFLED,
     "slopes": CERTIFICATE,
     "tails": ["tests/privacy/test_tails.py", *CERTIFICATE[:6]],
+    "told": SEVERAL,
     "theorem": ["tests/privacy/test_theorem.py"],
 }
 
