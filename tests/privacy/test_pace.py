@@ -152,6 +152,18 @@ def test_a_test_gains_what_it_can_reach_in_time(name: str) -> None:
         assert mu_of(epsilon, pace.delta(epsilon)) <= 1.02 * mu_of(epsilon, exact)
 
 
+def test_ways_bend_where_speeds_jump() -> None:
+    jumping = Clocked(5.0, (0.5, 1.0, 1.5, 2.0, 9.0), (0.3, 1.2, 0.3, 0.9, 0.3))
+    starts = np.linspace(0.0, 4.0, 4001)
+    ends = np.array([reached(jumping, float(start)) for start in starts])
+    for epsilon in np.linspace(0.02, 1.5, 60).tolist():
+        gains = ndtr(-ends) - math.exp(epsilon) * norm.sf(starts)
+        assert jumping.delta(epsilon) >= float(gains.max()) * (1 - 1e-12)
+    assert jumping._ways is not None
+    found = np.interp(starts, *jumping._ways)
+    assert found == pytest.approx(starts - ends, abs=1e-7)
+
+
 def test_one_speed_is_gaussian_dp_again() -> None:
     plain = Clocked(1.0, LEVELS, (0.7,) * 32)
     for epsilon in (0.0, 0.3, 1.0, 2.5):

@@ -107,6 +107,23 @@ def test_the_speeds_of_a_journey_are_means_variances_and_skewness() -> None:
     assert np.all(journey._skew(levels) <= 2.0001 * once)
 
 
+def test_the_nearest_edge_counts_for_all_legs() -> None:
+    one, levels = leg(), Levels(5.0, 24)
+    near, far = replace(one, edge=3.0), replace(one, edge=9.0)
+    both = Journey(((near, 1), (far, 1)), 2)._skew(levels)
+    assert np.array_equal(both, Journey(((near, 2),), 2)._skew(levels))
+    assert both[-1] > Journey(((far, 2),), 2)._skew(levels)[-1]
+
+
+def test_speeds_are_rounded_up() -> None:
+    pace = composed([(COARSE.part(TAU), 4)], TAU)
+    levels = Levels(pace.levels[-1], len(pace.levels))
+    speeds = Journey(((leg(), 4),), 4).speeds(levels)
+    free = speeds > COARSE.part(TAU).least * 2.001
+    assert np.count_nonzero(free) > 20
+    assert np.all(np.array(pace.mus)[free] > speeds[free])
+
+
 @pytest.mark.parametrize("times", [2, 5, 40])
 def test_differing_releases_are_never_better_than_alike_ones(times: int) -> None:
     one, levels = leg(), Levels(6.0, 48)

@@ -199,7 +199,7 @@ def stated_turn(f: float, u0: float, share: float) -> float:
     return float(min(found))
 
 
-@pytest.mark.parametrize("level", [0.1, 1.5, 4.0])
+@pytest.mark.parametrize("level", [0.0, 0.1, 1.5, 4.0])
 @pytest.mark.parametrize("rate", [7.0, 18.0])
 @pytest.mark.parametrize(("widening", "rest"), [(0.02, 0.0), (0.002, 1e-3), (0.01, 5e-4)])
 def test_the_lines_are_those_stated(
@@ -256,3 +256,11 @@ def test_more_rest_and_wider_moves_are_faster() -> None:
     assert np.all(told(15.0, 2.0, rest=4e-4).lines(*moves).speeds(level) > plain)
     assert np.all(told(15.0, 2.0, rest=1e-4, widening=0.03).lines(*moves).speeds(level) > plain)
     assert np.all(plain > 1 + 0.02 * 2)
+
+
+@pytest.mark.parametrize("unit", [0.01, 3.0])
+def test_speeds_are_in_the_units_of_lengths(unit: float) -> None:
+    moves, rates, levels = equal_moves(4), np.array([[9.0], [20.0]]), np.array([0.5, 3.0])
+    plain = Told(1.0, 0.01, 3e-4, rates, levels).lines(*moves).speeds(levels)
+    scaled = Told(unit, 0.01 * unit, 3e-4 * unit**2, rates, levels).lines(*moves).speeds(levels)
+    assert scaled == pytest.approx(unit * plain, rel=1e-12)
