@@ -152,8 +152,15 @@ def test_a_test_gains_what_it_can_reach_in_time(name: str) -> None:
         assert mu_of(epsilon, pace.delta(epsilon)) <= 1.02 * mu_of(epsilon, exact)
 
 
-def test_ways_bend_where_speeds_jump() -> None:
-    jumping = Clocked(5.0, (0.5, 1.0, 1.5, 2.0, 9.0), (0.3, 1.2, 0.3, 0.9, 0.3))
+JUMPS = {
+    "several": ((0.5, 1.0, 1.5, 2.0, 9.0), (0.3, 1.2, 0.3, 0.9, 0.3)),
+    "a way from near 0": ((0.49, 9.0), (0.5, 0.1)),
+}
+
+
+@pytest.mark.parametrize("name", JUMPS)
+def test_ways_bend_where_speeds_jump(name: str) -> None:
+    jumping = Clocked(5.0, *JUMPS[name])
     starts = np.linspace(0.0, 4.0, 4001)
     ends = np.array([reached(jumping, float(start)) for start in starts])
     for epsilon in np.linspace(0.02, 1.5, 60).tolist():
@@ -197,5 +204,6 @@ def test_levels_that_a_test_could_cross_say_nothing() -> None:
 
 
 def test_tests_from_beyond_the_known_levels_are_counted_by_where_they_pass() -> None:
-    short = Clocked(9.0, (2.0,), (0.5,))
-    assert short.delta(4.0) == pytest.approx(norm.cdf(-1.5), rel=1e-8)
+    for levels in ((2.0,), (1.0, 1.51, 2.0)):
+        short = Clocked(9.0, levels, (0.5,) * len(levels))
+        assert short.delta(4.0) == pytest.approx(norm.cdf(-1.5), rel=1e-8)
