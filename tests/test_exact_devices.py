@@ -21,12 +21,12 @@ from scipy.stats import chi2
 import croupier
 from croupier.coins import Coins, SeededCoins, SystemCoins
 from croupier.contribution import UNIT, Layout, contribution
-from croupier.protocols import amplified_gaussian, vector_sum
+from croupier.protocols import amplified_gaussian, vector_release
 from croupier.protocols.amplified_gaussian import AmplifiedGaussianRelease
 from croupier.protocols.base import Floats, ShuffleRelease
 from croupier.protocols.releases import gaussian_finish
 from croupier.protocols.tree_release import ConcurrentTreeRelease
-from croupier.protocols.vector_sum import VectorSumRelease
+from croupier.protocols.vector_release import VectorSumRelease
 
 LAYOUT = Layout(3)
 WHOLE = 2**56
@@ -107,8 +107,8 @@ VECTOR_DEVICE = [
     VectorSumRelease.randomize,
     VectorSumRelease._numerators,
     VectorSumRelease._noise,
-    vector_sum._rounded,
-    vector_sum._unary,
+    vector_release._rounded,
+    vector_release._unary,
     ConcurrentTreeRelease.randomize,
 ]
 
@@ -132,7 +132,7 @@ def test_the_scan_sees_what_it_looks_for() -> None:
     assert amplified_gaussian.CHANNELS == ("vector", "matrix")
 
 
-@pytest.mark.parametrize("part", [vector_sum._rounded, vector_sum._unary])
+@pytest.mark.parametrize("part", [vector_release._rounded, vector_release._unary])
 def test_rounding_and_bits_contain_no_float(part: Callable[..., Any]) -> None:
     for node in ast.walk(function(part)):
         assert not isinstance(node, ast.Div)
@@ -147,7 +147,7 @@ def test_after_the_conversion_everything_is_a_whole_number(monkeypatch: pytest.M
         seen.extend([numerator, coins.bits(56)])
         return 0
 
-    monkeypatch.setattr(vector_sum, "_rounded", rounded)
+    monkeypatch.setattr(vector_release, "_rounded", rounded)
     RELEASES[0].randomize(contribution(LAYOUT, [0.3, -0.7, 0.1], 0.9), SeededCoins(0))
     assert len(seen) == 2 * LAYOUT.size
     assert {type(value) for value in seen} == {int}
@@ -205,14 +205,14 @@ def test_exactly_as_many_draws_as_the_remainder_round_up(whole: int, remainder: 
     edges = {0, remainder - 1, remainder, remainder + 1, WHOLE - 1}
     for draw in sorted(edge for edge in edges if 0 <= edge < WHOLE):
         coins = Scripted([draw])
-        assert vector_sum._rounded(numerator, coins) == whole + (draw <= remainder - 1)
+        assert vector_release._rounded(numerator, coins) == whole + (draw <= remainder - 1)
         assert coins.asked == [56]
 
 
 @given(numerator=st.integers(0, 2**70), draw=st.integers(0, WHOLE - 1))
 def test_rounding_up_is_a_carry(numerator: int, draw: int) -> None:
     carried = (numerator + WHOLE - 1 - draw) // WHOLE
-    assert vector_sum._rounded(numerator, Scripted([draw])) == carried
+    assert vector_release._rounded(numerator, Scripted([draw])) == carried
 
 
 @pytest.mark.parametrize(("draw", "ones"), [(0, 1), (2**16, 1), (2**16 + 1, 0), (WHOLE - 1, 0)])

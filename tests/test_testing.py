@@ -27,7 +27,8 @@ from croupier.protocols.concurrent_tree import ConcurrentTree
 from croupier.protocols.noiseless import Noiseless, NoiselessRelease
 from croupier.protocols.releases import Counted
 from croupier.protocols.tree_release import ConcurrentTreeRelease
-from croupier.protocols.vector_sum import VectorSum, VectorSumRelease
+from croupier.protocols.vector_release import VectorSumRelease
+from croupier.protocols.vector_sum import VectorSum
 from croupier.shuffler import Messages
 from croupier.simulation.problems import PROBLEMS, Contextual, Problem, Sphere
 from croupier.testing import FALSE_ALARM, check_problem, check_protocol

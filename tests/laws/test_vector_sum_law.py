@@ -10,7 +10,7 @@ from scipy.stats import binom, chi2, chi2_contingency, chisquare
 from croupier.coins import SeededCoins
 from croupier.contribution import Layout
 from croupier.protocols.base import Floats
-from croupier.protocols.vector_sum import VectorSumRelease
+from croupier.protocols.vector_release import VectorSumRelease
 from croupier.shuffler import gather, shuffle
 
 RARE = 1e-6

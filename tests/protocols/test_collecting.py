@@ -8,7 +8,8 @@ from croupier.protocols.base import ShuffleRelease
 from croupier.protocols.collecting import Collector, Devices
 from croupier.protocols.concurrent_tree import ConcurrentTree, NodeCollector
 from croupier.protocols.tree_release import ConcurrentTreeRelease
-from croupier.protocols.vector_sum import VectorSum, VectorSumRelease
+from croupier.protocols.vector_release import VectorSumRelease
+from croupier.protocols.vector_sum import VectorSum
 from croupier.theory.schedules import FixedBatches
 
 LAYOUT = Layout(1)

@@ -9,7 +9,7 @@ import pytest
 from croupier.coins import SeededCoins
 from croupier.contribution import Layout
 from croupier.protocols.tree_release import ConcurrentTreeRelease, channel, node_view
-from croupier.protocols.vector_sum import VectorSumRelease
+from croupier.protocols.vector_release import VectorSumRelease
 from croupier.shuffler import gather, shuffle
 
 LAYOUT = Layout(2)

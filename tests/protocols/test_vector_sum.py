@@ -14,7 +14,8 @@ from croupier.errors import GuaranteeError
 from croupier.plan import Plan
 from croupier.privacy.budget import Budget
 from croupier.protocols.base import Floats, Terms
-from croupier.protocols.vector_sum import VectorSum, VectorSumRelease
+from croupier.protocols.vector_release import VectorSumRelease
+from croupier.protocols.vector_sum import VectorSum
 from croupier.shuffler import gather, shuffle
 from croupier.theory.schedules import FixedBatches
 

@@ -23,7 +23,7 @@ from croupier.coins import SystemCoins
 from croupier.plan import Plan
 from croupier.privacy import auditing
 from croupier.protocols.base import ShuffleRelease
-from croupier.protocols.vector_sum import VectorSumRelease
+from croupier.protocols.vector_release import VectorSumRelease
 from croupier.service.analyzer.learning import AnalyzerStore
 from croupier.service.analyzer.lessons import Published
 from croupier.service.device.sending import Outcome

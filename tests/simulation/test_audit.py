@@ -16,7 +16,7 @@ from croupier.plan import Plan
 from croupier.privacy.guarantee import gaussian, unproved
 from croupier.protocols.amplified_gaussian import AmplifiedGaussianRelease
 from croupier.protocols.base import Floats, Mechanism, Release
-from croupier.protocols.vector_sum import VectorSumRelease
+from croupier.protocols.vector_release import VectorSumRelease
 from croupier.simulation.audit import Runs, audit, turned_pair, worst_cosines
 
 # Every audit has a fixed seed. An honest plan is flagged with probability 0.1 % at most over

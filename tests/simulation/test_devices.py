@@ -11,7 +11,7 @@ from croupier.contribution import Layout
 from croupier.plan import Plan
 from croupier.protocols.amplified_gaussian import AmplifiedGaussianRelease
 from croupier.protocols.base import Floats
-from croupier.protocols.vector_sum import VectorSumRelease
+from croupier.protocols.vector_release import VectorSumRelease
 from croupier.shuffler import Messages
 from croupier.simulation.devices import FALSE_ALARM, DeviceCheck, check_devices
 

@@ -15,7 +15,7 @@ from croupier.privacy.guarantee import Guarantee
 from croupier.protocols.base import Floats, Mechanism, Release
 from croupier.protocols.concurrent_tree import ConcurrentTree
 from croupier.protocols.tree_release import ConcurrentTreeRelease, channel
-from croupier.protocols.vector_sum import STEP_POWER
+from croupier.protocols.vector_release import STEP_POWER
 from croupier.shuffler import Messages
 from croupier.simulation.audit import audit
 

@@ -10,7 +10,7 @@ from croupier.contribution import Layout
 from croupier.plan import Plan
 from croupier.privacy.budget import Budget
 from croupier.protocols.base import REAL_BITS
-from croupier.protocols.vector_sum import VectorSumRelease
+from croupier.protocols.vector_release import VectorSumRelease
 from croupier.theory import communication, constants
 
 

@@ -37,7 +37,8 @@ from croupier.protocols.base import (
 from croupier.protocols.collecting import Collector
 from croupier.protocols.planned_tree import NodeSums, PlannedTree, PrefixNodes, completed
 from croupier.protocols.tree_release import ConcurrentTreeRelease, channel, node_view
-from croupier.protocols.vector_sum import VectorSumRelease, promised
+from croupier.protocols.vector_release import VectorSumRelease
+from croupier.protocols.vector_sum import promised
 from croupier.theory.schedules import Schedule
 from croupier.theory.trees import regret_exponent
 

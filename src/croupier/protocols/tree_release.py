@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from croupier.coins import Coins
 from croupier.protocols.base import AdditiveRelease, Counted, Floats
 from croupier.protocols.rounding import Rounding
-from croupier.protocols.vector_sum import VectorSumRelease
+from croupier.protocols.vector_release import VectorSumRelease
 from croupier.shuffler import Messages
 
 LISTS = ("node_users", "grids", "noise_bits")
