@@ -146,6 +146,9 @@ class BinomialCurve:
         (first, times), *others = self.releases
         if times == 1 and not others:
             return first.pace(tau)
+        return self._together(tau)
+
+    def _together(self, tau: float) -> Pace:
         return composed([(release.part(tau), times) for release, times in self.releases], tau)
 
     def bound(self, epsilon: float, delta: float) -> float:
@@ -200,11 +203,9 @@ class BinomialCurve:
 class SquaresCurve(BinomialCurve):
     """What the squares of mu prove, which add up whichever releases come together."""
 
-    def pace(self, delta: float) -> Pace:
-        """One mu for all levels."""
-        tau = self.tau(known_delta(delta))
-        parts = [math.sqrt(times) * release.mu(tau) for release, times in self.releases]
-        return steady(math.hypot(*parts) * (1 + 1e-14))
+    def _together(self, tau: float) -> Pace:
+        mus = ((release.mu(tau), times) for release, times in self.releases)
+        return composed([(gaussian(mu, mu), times) for mu, times in mus], tau)
 
 
 def known_delta(delta: float) -> float:

@@ -73,7 +73,7 @@ class Batch:
         """What ``noise_bits`` fair coins per user and label prove at ``grid`` steps per unit."""
         distance = math.nextafter(grid * self.sensitivity, math.inf)
         release = CountRelease(self.honest_users * noise_bits, 0.5, distance, self.labels)
-        kind = BinomialCurve if self.alike or self.participations == 1 else SquaresCurve
+        kind = BinomialCurve if self.alike else SquaresCurve
         return kind(((release, self.participations),))
 
     def meets(self, budget: Budget, grid: float, noise_bits: int) -> bool:

@@ -108,9 +108,7 @@ class NodeBatch(Batch):
     def curve(self, grid: float, noise_bits: int) -> BinomialCurve:
         """What a tree proves whose nodes are all like this one, by the squares of mu alone."""
         releases = ((self.counts(grid, noise_bits), self.participations),)
-        if self.reports > 1:
-            return TreeCurve(releases, (0,))
-        return BinomialCurve(releases) if self.participations == 1 else SquaresCurve(releases)
+        return SquaresCurve(releases) if self.reports == 1 else TreeCurve(releases, (0,))
 
     def likely_bits(self, budget: Budget, overhead: float) -> int:
         """Near the bits at which sqrt(D) steps a report are all of the overhead: a start.

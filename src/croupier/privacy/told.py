@@ -21,7 +21,6 @@ BACK = 1.7
 """How far below its threshold a test may turn every sign, in units of 1/(kappa b)."""
 GROWTH = 1.25
 """By which factor moves are grouped, by what is left of the way."""
-
 STEEPEST = 20.0
 """The largest g of a turn's bound."""
 
@@ -37,7 +36,7 @@ class Lines:
     slope: Floats
     above: Floats
     start: Floats
-    turned: Floats | float = -math.inf
+    turned: Floats
 
     def speeds(self, levels: Floats) -> Floats:
         """The bounds over phi(z), which on a piece are largest at one of its ends."""
