@@ -35,7 +35,11 @@ CERTIFICATE = [
     "tests/privacy/test_binomial_reference.py",
     "tests/laws/test_binomial_exact.py",
 ]
-SEVERAL = ["tests/privacy/test_told.py", "tests/privacy/test_several.py"]
+SEVERAL = [
+    "tests/privacy/test_told.py",
+    "tests/privacy/test_shares.py",
+    "tests/privacy/test_several.py",
+]
 SHUFFLED = ["tests/privacy/test_clones.py", "tests/privacy/test_shuffled_gaussian.py"]
 
 TESTS = {
@@ -60,6 +64,7 @@ TESTS = {
     "rounding": CERTIFICATE[1:2],
     "skewness": CERTIFICATE[2:3],
     "several": SEVERAL,
+    "shares": SEVERAL,
     "shuffled_gaussian": SHUFFLED,
     "slopes": CERTIFICATE,
     "tails": ["tests/privacy/test_tails.py", *CERTIFICATE[:6]],

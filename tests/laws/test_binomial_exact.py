@@ -497,31 +497,42 @@ def test_a_returning_user_is_covered_and_not_overcharged() -> None:
 
 
 RETURNING = [
-    (2000, 0.01, 2),
-    (2000, 0.01, 20),
-    (2000, 0.1, 2),
-    (2000, 0.1, 4),
-    (2000, 0.1, 20),
-    (2000, 0.25, 4),
-    (2000, 0.25, 100),
-    (2000, 0.5, 4),
-    (2000, 1.0, 4),
-    (2000, 1.0, 20),
-    (2000, 2.0, 4),
-    (2600, 0.7, 20),
-    (13_000, 1.59, 20),
-    (20_000, 0.25, 10),
+    (2000, 0.01, 2, 1e-5),
+    (2000, 0.01, 20, 1e-5),
+    (2000, 0.1, 2, 1e-5),
+    (2000, 0.1, 4, 1e-5),
+    (2000, 0.1, 20, 1e-5),
+    (2000, 0.25, 4, 1e-5),
+    (2000, 0.25, 100, 1e-5),
+    (2000, 0.5, 4, 1e-5),
+    (2000, 1.0, 4, 1e-5),
+    (2000, 1.0, 20, 1e-5),
+    (2000, 2.0, 4, 1e-5),
+    (2600, 0.7, 20, 1e-5),
+    (13_000, 1.59, 20, 1e-5),
+    (20_000, 0.25, 10, 1e-5),
+    # Tests near the median.
+    (2000, 0.03, 2, 1e-3),
+    (2000, 0.03, 20, 1e-3),
+    (2000, 0.005, 4, 1e-4),
+    (2000, 0.005, 4, 1e-5),
+    # Tests that hardly move.
+    (2000, 0.0003, 2, 1e-6),
+    # Deep tails.
+    (2000, 0.03, 10, 1e-12),
+    (2000, 0.3, 2, 1e-12),
+    (2000, 2.5, 100, 1e-12),
 ]
 
 
-@pytest.mark.parametrize("dim", [5, 20])
-@pytest.mark.parametrize(("coins", "grid", "times"), RETURNING)
+@pytest.mark.parametrize("dim", [5, 100])
+@pytest.mark.parametrize(("coins", "grid", "times", "near"), RETURNING)
 def test_a_returning_user_is_not_overcharged_on_coarse_grids_either(
-    coins: int, grid: float, times: int, dim: int
+    coins: int, grid: float, times: int, near: float, dim: int
 ) -> None:
-    """Near delta = 1e-5, whatever epsilon that is."""
+    """Near this delta, whatever epsilon that is."""
     distance = grid * SENSITIVITY
-    epsilon = gdp.epsilon_of(2 * distance * math.sqrt(times / coins), 1e-5)
+    epsilon = gdp.epsilon_of(2 * distance * math.sqrt(times / coins), near)
     labels = dim + dim * (dim + 1) // 2
     curve = BinomialCurve(((CountRelease(coins, 0.5, distance, labels), times),))
     delta = curve.delta(epsilon)

@@ -194,6 +194,27 @@ def test_tests_that_hardly_move_are_not_lost_in_the_last_digits(mu: float) -> No
         assert slow.delta(epsilon) >= delta_of(mu, epsilon)
 
 
+@pytest.mark.parametrize("scale", [1e-5, 1e-6])
+def test_tests_that_hardly_move_keep_to_the_pieces_next_to_theirs(scale: float) -> None:
+    speeds = tuple(scale * (1 + abs(level - 2.5) / 10) for level in NARROW)
+    slow = Clocked(2 * scale, NARROW, speeds)
+    for epsilon in np.linspace(0.5 * scale, 4 * scale, 15).tolist():
+        gains = [gain_of_slow(mu, level, epsilon) for level, mu in zip(NARROW, speeds, strict=True)]
+        assert max(gains) <= slow.delta(epsilon)
+        assert mu_of(epsilon, slow.delta(epsilon)) <= 1.01 * mu_of(epsilon, max(gains))
+
+
+def gain_of_slow(mu: float, level: float, epsilon: float) -> float:
+    """Phi(mu - z) - e^eps Phi(-z) to first order, for numbers that would cancel."""
+    return mu * float(norm.pdf(level)) - epsilon * float(norm.sf(level)) * (1 + 2 * epsilon)
+
+
+def test_slow_tests_that_jump_over_narrow_pieces_keep_their_mu() -> None:
+    narrow = (*NARROW, NARROW[-1] + 1e-7)
+    assert Clocked(2e-6, narrow, (1e-6,) * len(narrow)).delta(1e-6) == delta_of(2e-6, 1e-6)
+    assert Clocked(2e-6, NARROW, (1e-6,) * len(NARROW)).delta(1e-6) < delta_of(1.1e-6, 1e-6)
+
+
 def test_speeds_that_are_no_numbers_promise_nothing() -> None:
     lost = Clocked(1.0, (1.0, 2.0, 3.0), (math.nan,) * 3)
     assert lost.delta(0.5) == delta_of(1.0, 0.5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri, ndtri_exp
 from scipy.stats import binom, norm
 
-from croupier.privacy.rounding import Cell, Rounding, find_rounding
+from croupier.privacy.rounding import Cell, Rounding, find_rising, find_rounding
 from croupier.privacy.slopes import fast_slope, find_window
 
 Floats = NDArray[np.float64]
@@ -73,10 +74,17 @@ def test_what_is_left_over_covers_every_pair_of_thresholds(
     assert close > 0.05
 
 
+FINDERS = {"steepest": find_rounding, "rising": find_rising}
+
+
+@pytest.mark.parametrize("name", FINDERS)
 @pytest.mark.parametrize(("coins", "tau", "shift"), SETTINGS)
-def test_every_threshold_flows_past_its_count(coins: int, tau: float, shift: int) -> None:
+def test_every_threshold_flows_past_its_count(
+    coins: int, tau: float, shift: int, name: str
+) -> None:
     """The path of PROOF 8a, followed in small steps: what starts at q(x') ends below q(x)."""
-    rounding, steps = found(coins, shift, tau), 40
+    rounding, steps = FINDERS[name](coins, shift, tau), 40
+    assert rounding is not None
     for moved, far, near, far_scale, near_scale in thresholds(coins, shift, tau, rounding.spread):
         change, part = near_scale**2 - far_scale**2, min(1.0, moved / rounding.near)
         level = far.copy()
@@ -85,8 +93,38 @@ def test_every_threshold_flows_past_its_count(coins: int, tau: float, shift: int
             speed = rounding.slope * moved / np.sqrt(spread) + change / (2 * spread) * level
             square = np.minimum(level**2, rounding.edge**2)
             speed += part * (rounding.steady + rounding.growing * square)
+            speed += moved * rounding.rising * square
             level -= speed / steps
         assert np.all(level <= near)
+
+
+@pytest.mark.parametrize(("coins", "tau", "shift"), [*SETTINGS, (300, 1e-20, 4)])
+def test_a_rising_slope_covers_every_increment(coins: int, tau: float, shift: int) -> None:
+    """Cells up to the edge of all windows, by their inner ends; and chords by their outer ones."""
+    steepest, rising = found(coins, shift, tau), find_rising(coins, shift, tau)
+    assert rising is not None
+    last = find_window(coins, 0.5, tau).high + shift
+    values = fine_quantiles(coins, coins - 1 - last, last + 1)[0][::FINE]
+    inner = np.minimum(np.abs(values[1:]), np.abs(values[:-1])) * (values[1:] * values[:-1] > 0)
+    growth = rising.rising / (1 + rising.width)
+    flat = rising.slope - growth * (rising.width + rising.width**2)
+    shares = np.diff(values) / (flat + growth * inner**2)
+    assert 0.995 < shares.max() <= 1
+    assert flat <= rising.slope < steepest.slope
+    # It rises no higher than needed, but for the pieces it is cut into.
+    assert flat + growth * inner[-1] ** 2 < np.diff(values)[-1] + 0.5 * (steepest.slope - flat)
+    same = replace(rising, slope=steepest.slope, rising=0.0)
+    assert same == steepest
+
+
+def test_a_slope_rises_only_from_below_the_steepest() -> None:
+    """Windows that hardly reach beyond the first level keep theirs."""
+    assert find_rising(5000, 1, 0.2) == find_rounding(5000, 1, 0.2)
+    assert find_rising(300, 4, 1e-60) is find_rounding(300, 4, 1e-60) is None
+    for coins, tau, shift in SETTINGS:
+        rising = find_rising(coins, shift, tau)
+        assert rising is not None
+        assert rising.follows
 
 
 @pytest.mark.parametrize(("coins", "tau", "shift"), SETTINGS)

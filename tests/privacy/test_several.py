@@ -18,9 +18,10 @@ from croupier.privacy.levels import Levels
 from croupier.privacy.moves import Move
 from croupier.privacy.pace import Clocked, steady
 from croupier.privacy.placements import PlacedCurve
-from croupier.privacy.rounding import find_rounding
+from croupier.privacy.rounding import find_rising
 from croupier.privacy.several import DEEPEST, Part, composed, gaussian, worst
-from croupier.privacy.told import Told, equal_moves
+from croupier.privacy.shares import equal_shares
+from croupier.privacy.told import Told
 
 COARSE = CountRelease(2600, 0.5, 1.48, 20)
 FINE = CountRelease(20_420, 0.5, 19.1, 20)
@@ -40,7 +41,7 @@ def test_the_largest_of_values_that_are_there_several_times() -> None:
 
 
 def test_a_leg_is_what_a_release_moves() -> None:
-    rounding = find_rounding(2600, 2, TAU / 2)
+    rounding = find_rising(2600, 2, TAU / 2)
     assert rounding is not None
     move = Move(rounding, 1.48, 20)
     found = leg()
@@ -50,8 +51,11 @@ def test_a_leg_is_what_a_release_moves() -> None:
         move.widening,
         move.widenings,
     )
-    assert found.skew == move.part * rounding.growing
-    assert found.skews == pytest.approx(found.skew**2 * move.parts, rel=1e-12)
+    left_over, rising = move.part * rounding.growing, 1.48 * rounding.rising
+    assert rising > 0
+    assert found.skew == pytest.approx(left_over + rising, rel=1e-12)
+    root = left_over * math.sqrt(move.parts) + rising
+    assert found.skews == pytest.approx(root**2, rel=1e-12)
     assert (found.labels, found.edge) == (20, rounding.edge)
 
 
@@ -95,12 +99,13 @@ def test_the_speeds_of_a_journey_are_means_variances_and_skewness() -> None:
         for number in range(10):
             rate = min(max(6 * 1.5**number, high), 0.45 * b / e)
             told = Told(b, e, rest, np.array([[rate]]), np.array([(low + high) / 2]))
-            lines = told.lines(*equal_moves(4))
-            found.append(max(float(lines.speeds(np.array([z]))[0, 0]) for z in (low, high)))
+            both = told.lines(equal_shares(4)), told.untold(equal_shares(4))
+            ends = [[lines.speeds(np.array([z]))[0, 0] for z in (low, high)] for lines in both]
+            found += [max(speeds) for speeds in ends]
         widened = journey._widened(levels)[place]
         assert widened == pytest.approx(min(found), rel=1e-12)
         assert widened > b + e * high
-    four = Move(find_rounding(2600, 2, TAU / 2), 1.48, 20)  # type: ignore[arg-type]
+    four = Move(find_rising(2600, 2, TAU / 2), 1.48, 20)  # type: ignore[arg-type]
     once = Journey(((one, 1),), 1)._skew(levels)
     assert once == pytest.approx(four._skew(levels), rel=1e-9)
     assert np.all(journey._skew(levels) > once)
@@ -168,7 +173,9 @@ def test_coarse_grids_are_followed_through_all_releases(times: int) -> None:
 
 
 def test_a_journey_is_never_taken_to_be_better_than_without_rounding() -> None:
-    slope = 1.01 * COARSE._slope(TAU).slope * COARSE.distance
+    rounding = find_rising(2600, 2, TAU / 2)
+    assert rounding is not None
+    slope = 1.01 * rounding.slope * COARSE.distance
     part = COARSE.part(TAU)
     assert part.least == pytest.approx(slope, rel=1e-12)
     assert part.least < part.plain

@@ -13,7 +13,8 @@ from scipy.integrate import quad
 from scipy.special import exp1
 from scipy.stats import norm
 
-from croupier.privacy.told import BACK, Told, any_moves, equal_moves
+from croupier.privacy.shares import Shares, any_shares, equal_shares
+from croupier.privacy.told import BACK, Told
 
 Floats = NDArray[np.float64]
 
@@ -134,10 +135,12 @@ def best_speed(number: int, widening: float, level: float) -> float:
     return float(sums[near].min() / norm.pdf(level))
 
 
-def bound_speed(number: int, widening: float, level: float, moves: tuple[Floats, Floats]) -> float:
+def bound_speeds(number: int, widening: float, level: float, shares: Shares) -> tuple[float, ...]:
+    """Of tests that are told where the way ends, and of those that are not."""
     rates = np.minimum(6 * 1.5 ** np.arange(10)[:, None], 0.45 / widening)
     test = Told(1.0, widening, (number - 1) * widening**2, rates, np.array([level]))
-    return float(test.lines(*moves).speeds(np.array([level])).min())
+    lines = test.lines(shares), test.untold(shares)
+    return tuple(float(line.speeds(np.array([level])).min()) for line in lines)
 
 
 @pytest.mark.parametrize("widening", [0.005, 0.02])
@@ -145,11 +148,14 @@ def bound_speed(number: int, widening: float, level: float, moves: tuple[Floats,
 def test_the_speed_covers_tests_whose_signs_the_past_decides(number: int, widening: float) -> None:
     for level in (0.0, 0.5, 1.0, 2.0, 3.0, 4.0):
         reached = best_speed(number, widening, level)
-        alike = bound_speed(number, widening, level, equal_moves(number))
-        any_lengths = bound_speed(number, widening, level, any_moves(float(number)))
-        assert reached <= alike <= any_lengths
+        alike = bound_speeds(number, widening, level, equal_shares(number))
+        any_lengths = bound_speeds(number, widening, level, any_shares(float(number)))
+        assert reached <= min(alike)
+        assert all(one <= other for one, other in zip(alike, any_lengths, strict=True))
+        assert min(alike) <= (1 + 1.5 * widening) * reached
+        if level <= 1:
+            assert alike[1] < alike[0]
         if level >= 2:
-            assert alike <= (1 + 1.5 * widening) * reached
             assert reached >= 1 + widening * level
 
 
@@ -161,7 +167,7 @@ def test_signs_that_the_past_decides_gain_something() -> None:
 # The statement once more, with plain numbers.
 
 
-def stated_line(test: Told, shares: Floats, weights: Floats) -> tuple[float, float]:
+def stated_line(test: Told, shares: Shares) -> tuple[float, float]:
     """x0 and K of docs/guarantees.md."""
     b, e, level = test.length, test.widening, float(test.near[0])
     kappa = float(test.rates[0, 0]) / b
@@ -179,14 +185,13 @@ def stated_line(test: Told, shares: Floats, weights: Floats) -> tuple[float, flo
         return float(whole)
 
     x0 = moved(u1) - 1 / kappa
-    every = math.exp(2 * x * turn * weights.sum()) - 1
+    every = math.exp(2 * x * turn * shares.weights.sum()) - 1
     below = moment(u1) + every * math.exp(kappa * (moved(u0) - moved(u1))) * moment(u0)
     ratio = u1 / (kappa * b)
     means = norm.pdf(u1) * (b + e * u1) - x0 * norm.sf(u1)
     above = noise / b * norm.pdf(u1) * math.exp(ratio) * exp1(ratio)
-    turns = (
-        2 * e * turn * sum(w * stated_turn(f, u0, r) for r, w in zip(shares, weights, strict=True))
-    )
+    pairs = zip(shares.left, shares.weights, strict=True)
+    turns = 2 * e * turn * sum(weight * stated_turn(f, u0, left) for left, weight in pairs)
     return x0, means + math.exp(kappa**2 * noise) * below / kappa + above + turns
 
 
@@ -205,10 +210,10 @@ def stated_turn(f: float, u0: float, share: float) -> float:
 def test_the_lines_are_those_stated(
     rate: float, level: float, widening: float, rest: float
 ) -> None:
-    test, moves = told(rate, level, widening=widening, rest=rest), equal_moves(5)
-    x0, constant = stated_line(test, *moves)
+    test, shares = told(rate, level, widening=widening, rest=rest), equal_shares(5)
+    x0, constant = stated_line(test, shares)
     for near in (level - 0.05, level + 0.05):
-        found = float(test.lines(*moves).speeds(np.array([near]))[0, 0])
+        found = float(test.lines(shares).speeds(np.array([near]))[0, 0])
         stated = (x0 * norm.sf(near) + constant) / norm.pdf(near)
         assert stated * (1 - 1e-9) <= found <= stated * (1 + 5e-4)
 
@@ -228,39 +233,56 @@ def test_turns_are_covered() -> None:
         assert exact <= stated_turn(flat, back, share) <= 2.2 * exact + 0.02
 
 
-@pytest.mark.parametrize("number", [2, 3, 10, 400])
-def test_groups_of_moves_count_them_all(number: int) -> None:
-    left, weights = equal_moves(number)
-    counts = np.arange(1, number + 1)
-    assert weights.sum() == pytest.approx((1 / counts).sum(), rel=1e-12)
-    assert (left[0], weights[0]) == (1 / number, 1.0)
-    # Up to every share the groups have no less weight than the moves themselves.
-    for share in counts / number:
-        held = weights[left <= share * (1 + 1e-12)].sum()
-        assert held >= (1 / counts[counts / number <= share * (1 + 1e-12)]).sum() - 1e-12
+@pytest.mark.parametrize("level", [0.0, 0.1, 0.9, 2.0])
+@pytest.mark.parametrize("rate", [7.0, 18.0])
+@pytest.mark.parametrize(("widening", "rest"), [(0.02, 0.0), (0.002, 1e-3), (0.01, 5e-4)])
+def test_the_lines_of_untold_tests_are_those_stated(
+    rate: float, level: float, widening: float, rest: float
+) -> None:
+    test, shares = told(rate, level, widening=widening, rest=rest), equal_shares(5)
+    x = rate * widening
+    turn = math.atanh(2 * x) / (2 * x) * shares.weights.sum()
+    noise = rate**2 * rest * (1 + 4 * x / (3 * (1 - 2 * x)))
+
+    def power(u: float) -> float:
+        return float(x * (u * u - 1) + 2 * x * turn + noise - 1 - rate * abs(u - level))
+
+    def rare(u: float) -> float:
+        return float(math.exp(power(u)) / rate * norm.pdf(u))
+
+    rest_of_it = quad(rare, level - 30, level)[0] + quad(rare, level, level + 30)[0]
+    gain = norm.pdf(level) * widening * float(shares.pull(np.array([level]))[0])
+    constant = norm.pdf(level) - level * norm.sf(level) + gain + rest_of_it
+    for near in (level - 0.05, level + 0.05):
+        found = float(test.untold(shares).speeds(np.array([near]))[0, 0])
+        stated = (level * norm.sf(near) + constant) / norm.pdf(near)
+        assert found == pytest.approx(stated, rel=1e-8)
 
 
-@pytest.mark.parametrize("shares", [2.0, 7.3, 1e4])
-def test_groups_of_any_moves_are_one_and_an_integral(shares: float) -> None:
-    left, weights = any_moves(shares)
-    assert weights.sum() == pytest.approx(1 + math.log(shares), rel=1e-12)
-    assert left[0] == left[1] == pytest.approx(1 / shares)
-    ends = np.append(left[2:], 1.0)
-    assert weights[1:] == pytest.approx(np.log(ends / left[1:]), rel=1e-9)
-    assert np.all(ends / left[1:] <= 1.25 * (1 + 1e-9))
+def test_far_from_the_median_untold_tests_are_no_bound() -> None:
+    """They overflow to infinity and leave it to those that are told."""
+    lines = told(20.0, 45.0).untold(equal_shares(3))
+    assert np.all(lines.speeds(np.array([45.0])) > 1e100)
+    assert np.all(told(20.0, 0.0).lines(equal_shares(3)).speeds(np.array([0.0])) < 1.2)
+
+
+def both_speeds(test: Told) -> list[Floats]:
+    lines = test.lines(equal_shares(4)), test.untold(equal_shares(4))
+    return [line.speeds(test.near) for line in lines]
 
 
 def test_more_rest_and_wider_moves_are_faster() -> None:
-    moves, level = equal_moves(4), np.array([2.0])
-    plain = told(15.0, 2.0, rest=1e-4).lines(*moves).speeds(level)
-    assert np.all(told(15.0, 2.0, rest=4e-4).lines(*moves).speeds(level) > plain)
-    assert np.all(told(15.0, 2.0, rest=1e-4, widening=0.03).lines(*moves).speeds(level) > plain)
-    assert np.all(plain > 1 + 0.02 * 2)
+    plain = both_speeds(told(15.0, 2.0, rest=1e-4))
+    for wider in (told(15.0, 2.0, rest=4e-4), told(15.0, 2.0, rest=1e-4, widening=0.03)):
+        for more, less in zip(both_speeds(wider), plain, strict=True):
+            assert np.all(more > less)
+    assert min(float(speed.min()) for speed in plain) > 1 + 0.02 * 2
 
 
 @pytest.mark.parametrize("unit", [0.01, 3.0])
 def test_speeds_are_in_the_units_of_lengths(unit: float) -> None:
-    moves, rates, levels = equal_moves(4), np.array([[9.0], [20.0]]), np.array([0.5, 3.0])
-    plain = Told(1.0, 0.01, 3e-4, rates, levels).lines(*moves).speeds(levels)
-    scaled = Told(unit, 0.01 * unit, 3e-4 * unit**2, rates, levels).lines(*moves).speeds(levels)
-    assert scaled == pytest.approx(unit * plain, rel=1e-12)
+    rates, levels = np.array([[9.0], [20.0]]), np.array([0.5, 3.0])
+    plain = both_speeds(Told(1.0, 0.01, 3e-4, rates, levels))
+    scaled = both_speeds(Told(unit, 0.01 * unit, 3e-4 * unit**2, rates, levels))
+    for one, other in zip(scaled, plain, strict=True):
+        assert one == pytest.approx(unit * other, rel=1e-12)

@@ -12,7 +12,7 @@ from croupier.privacy.guarantee import TAIL_SHARE
 from croupier.privacy.journeys import leg_of
 from croupier.privacy.moves import Move, rounded_pace
 from croupier.privacy.pace import Pace, steady
-from croupier.privacy.rounding import find_rounding
+from croupier.privacy.rounding import find_rising
 from croupier.privacy.several import Part, composed, gaussian
 from croupier.privacy.slopes import Slope, find_slope, find_window
 
@@ -107,11 +107,12 @@ class CountRelease:
         pace = self.pace(tau)
         if math.isinf(pace.mu):
             return gaussian(pace.mu, pace.mu)
-        rounding = find_rounding(self.coins, self.shift, tau / 2) if self.follows else None
+        rounding = find_rising(self.coins, self.shift, tau / 2) if self.follows else None
         if rounding is None:
             return gaussian(pace.mu, self.mu(tau / 2))
-        plain, leg = self.plain(tau), leg_of(Move(rounding, self.distance, self.labels))
-        return Part(pace.mu, plain, min(plain, self.shown(tau)), leg, bool(pace.levels))
+        move = Move(rounding, self.distance, self.labels)
+        plain, shown = self.plain(tau), (1 + ROUNDING_SHARE) * rounding.slope * self.distance
+        return Part(pace.mu, plain, min(plain, shown), leg_of(move), shows=plain > shown)
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,10 @@ import numpy as np
 
 from croupier.privacy.levels import Levels
 from croupier.privacy.moves import Move
+from croupier.privacy.shares import any_shares, equal_shares
 from croupier.privacy.skewness import skewed
 from croupier.privacy.tails import Floats
-from croupier.privacy.told import Told, any_moves, equal_moves
+from croupier.privacy.told import Told
 
 RATES = 6 * 1.5 ** np.arange(10)[:, None]
 """Exponents of moments, kappa b; the best counts."""
@@ -24,7 +25,7 @@ LARGEST_TILT = 0.45
 class Leg:
     """One release of a user: by how much it can move a test.
 
-    ``length`` is b, ``widening`` e0 and ``widenings`` E^2, ``skew`` c C and ``skews`` its square
+    ``length`` is b, ``widening`` e0 and ``widenings`` E^2, ``skew`` y and ``skews`` its square
     times n, over ``labels`` counts, ``edge`` L. A release with Gaussian DP has a length only.
     """
 
@@ -39,9 +40,8 @@ class Leg:
 
 def leg_of(move: Move) -> Leg:
     """The leg of a release whose rounding is followed."""
-    skews = move.skew**2 * move.parts
-    widened = (move.widening, move.widenings)
-    return Leg(move.length, *widened, move.skew, skews, move.labels, move.rounding.edge)
+    widened, skewed = (move.widening, move.widenings), (move.skew, move.skews)
+    return Leg(move.length, *widened, *skewed, move.labels, move.rounding.edge)
 
 
 def longest(legs: Sequence[Leg]) -> Leg:
@@ -89,13 +89,17 @@ class Journey:
         return self._widened(levels) + self._skew(levels)
 
     def _widened(self, levels: Levels) -> Floats:
-        """The means' length, and what changed variances add to it, by the best rate."""
+        """The means' length, and what changed variances add to it, by the best rate.
+
+        Near the median tests that are not told where the way ends bound it better.
+        """
         low, high = levels.cuts[:-1], levels.cuts[1:]
         rates = np.minimum(np.maximum(RATES, high), LARGEST_TILT * self.length / self.widening)
         told = Told(self.length, self.widening, self.rest, rates, (low + high) / 2)
         same = len(self.legs) == 1
-        lines = told.lines(*(equal_moves(self.number) if same else any_moves(self.shares)))
-        return np.asarray(np.maximum(lines.speeds(low), lines.speeds(high)).min(axis=0))
+        shares = equal_shares(self.number) if same else any_shares(self.shares)
+        both = [lines.highest(low, high) for lines in (told.lines(shares), told.untold(shares))]
+        return np.asarray(np.minimum(*both).min(axis=0))
 
     def _skew(self, levels: Levels) -> Floats:
         """What the skewness of rounding adds, as if all releases shared the worst of each."""

@@ -100,12 +100,23 @@ class Move:
 
     @property
     def skew(self) -> float:
-        """c C: the largest skewness of one label."""
-        return self.part * self.rounding.growing
+        """The largest skewness of one label: what rounding leaves over, and a slope that rises."""
+        return self.part * self.rounding.growing + self._rising
+
+    @property
+    def skews(self) -> float:
+        """The sum of squares of all labels' skewness."""
+        left_over = self.part * self.rounding.growing * math.sqrt(self.parts)
+        return (left_over + self._rising) ** 2
+
+    @property
+    def _rising(self) -> float:
+        return self.rounding.rising * self.distance
 
     def _skew(self, levels: Levels) -> Floats:
         """What the skewness of rounding adds."""
-        return self.skew * skewed(levels, self.labels, self.parts, self.rounding.edge)
+        parts = self.skews / self.skew**2
+        return self.skew * skewed(levels, self.labels, parts, self.rounding.edge)
 
 
 def rounded_pace(coins: int, distance: float, labels: int, tau: float, plain: float) -> Pace:

@@ -14,7 +14,9 @@ from croupier.privacy.tails import Floats
 ROUNDED = 1e-9
 """More than what floating point takes off a gain or a way, in units of itself."""
 SLOWEST = 1e5
-"""The longest time over all levels at which that is so."""
+"""The longest time over all levels at which that is so of a way that a clock measures."""
+LONGEST = 1e8
+"""The longest at which it is so of a gain."""
 
 
 @dataclass(frozen=True)
@@ -66,18 +68,28 @@ class Clocked(Pace):
     def _ways(self) -> tuple[Floats, Floats] | None:
         """Where tests may start, and how far they get from there: linear in between.
 
-        None if a test might cross all the levels that are known, or is so slow that a step of
-        it is lost in the clock's last digits.
+        None if a test might cross all the levels that are known, or gains less than last digits.
         """
         cuts = np.append(0.0, self.levels)
         clock = np.append(0.0, np.cumsum(np.diff(cuts) / np.array(self.mus)))
-        if not 1 <= clock[-1] <= SLOWEST:
+        if not 1 <= clock[-1] <= LONGEST:
             return None
+        if clock[-1] > SLOWEST:
+            return self._short_ways(cuts)
         both, times = np.append(-cuts[:0:-1], cuts), np.append(-clock[:0:-1], clock)
         # A way bends where it starts at a cut, and where it ends at one.
         bends = np.union1d(clock, times[(times >= -1) & (times <= clock[-1] - 1)] + 1)
         starts = np.interp(bends, clock, cuts)
         return starts, (starts - np.interp(bends - 1, times, both)) * (1 + ROUNDED)
+
+    def _short_ways(self, cuts: Floats) -> tuple[Floats, Floats] | None:
+        """The ways of tests so slow that a step of theirs is lost in the clock's last digits.
+
+        They do not leave the pieces next to their own. None if one might.
+        """
+        mus = np.array(self.mus)
+        ways = np.maximum(np.append(mus[0], mus), np.append(mus, mus[-1]))
+        return (cuts, ways) if mus.max() <= np.diff(cuts).min() else None
 
 
 def _farthest(starts: Floats, ways: Floats, epsilon: float) -> float:

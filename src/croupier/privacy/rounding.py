@@ -9,8 +9,10 @@ statement and its derivation; the letters are those used there.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+
+import numpy as np
 
 from croupier.privacy.slopes import fast_slope_at, find_window, quantile_error
 from croupier.privacy.tails import binomial, centre_quantile, quantiles
@@ -20,6 +22,9 @@ STEEPEST_SKEW = 1 / (6 * math.sqrt(3))
 TOUCH = 3.0
 """Where a parabola touches the term linear in |z| that it stands for: 2 v z <= v^2 + z^2."""
 
+FLAT, FURTHER, LEVELS = 2.0, 1.15, 24
+"""Levels at which a rising slope is looked at: the first, the next by a factor, how many."""
+
 
 @dataclass(frozen=True)
 class Rounding:
@@ -28,7 +33,8 @@ class Rounding:
     Per step of the input it moves by ``slope`` (a), and ``spread`` (beta) times the variance of
     the rounding is added to the variance 1 of the coins. What is left over is at most
     ``steady + growing * z**2`` (A and C) at quantile z, up to ``edge`` (L); for inputs closer than
-    ``near`` (D0) it is less in proportion.
+    ``near`` (D0) it is less in proportion. With a ``rising`` slope that many times z**2 is added
+    to it. ``width`` (w) is how far from z a cell may be.
     """
 
     slope: float
@@ -37,6 +43,8 @@ class Rounding:
     growing: float
     edge: float
     near: float
+    width: float = 0.0
+    rising: float = 0.0
 
     @property
     def follows(self) -> bool:
@@ -47,6 +55,41 @@ class Rounding:
 def find_rounding(coins: int, shift: int, tau: float) -> Rounding | None:
     """The rounding of fair coins outside tails of ``tau``, None outside the range of Lemma M."""
     return _rounding(coins, shift, find_window(coins, 0.5, tau).high)
+
+
+def find_rising(coins: int, shift: int, tau: float) -> Rounding | None:
+    """The same with the slope of levels near the median, which rises from there (PROOF 9a).
+
+    Tests of one release go as deep as its windows, those of several hardly do in any of them.
+    """
+    steepest = find_rounding(coins, shift, tau)
+    if steepest is None:
+        return None
+    flat, growth = _increments(coins, find_window(coins, 0.5, tau).high + shift)
+    slope, rising = _squared(flat, 0.0, growth, steepest.width)
+    found = replace(steepest, slope=slope, rising=rising)
+    return found if found.follows and slope < steepest.slope else steepest
+
+
+@lru_cache(maxsize=4096)
+def _increments(coins: int, last: int) -> tuple[float, float]:
+    """What bounds an increment of z, and by how much more per square of z at its inner end.
+
+    Increments grow away from the centre (Lemma M), so those at a few counts up to ``last`` are
+    enough: each bounds all that lie between the count before and its own.
+    """
+    law = binomial(coins, 0.5)
+    ends = [quantiles(law, count - 1, count) for count in _counts(coins, last)]
+    steps = [float(z[1] - z[0] + quantile_error(law, float(z[1]))) for z in ends]
+    rises = [(step - steps[0]) / float(z[1]) ** 2 for step, z in zip(steps[1:], ends, strict=False)]
+    return steps[0] * (1 + 1e-9), max(rises, default=0.0) * (1 + 1e-9)
+
+
+def _counts(coins: int, last: int) -> list[int]:
+    """The count of the level ``FLAT``, those further out, and the ``last``."""
+    levels = FLAT * FURTHER ** np.arange(LEVELS)
+    counts = (coins / 2 + math.sqrt(coins) / 2 * levels).astype(int).tolist()
+    return [*(count for count in counts if count < last), last]
 
 
 @lru_cache(maxsize=4096)
@@ -62,7 +105,7 @@ def _rounding(coins: int, shift: int, high: int) -> Rounding | None:
     steady, growing = _squared(*cell.left_over, width)
     steadily, growingly = _squared(*cell.steepness, width)
     near = min(steady / steadily, growing / growingly) * (1 - 1e-9)
-    found = Rounding(plain.slope, cell.spread, steady, growing, edge, near)
+    found = Rounding(plain.slope, cell.spread, steady, growing, edge, near, width)
     return found if found.follows else None
 
 

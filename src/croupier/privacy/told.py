@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 from scipy.special import exp1, log_ndtr
 
 from croupier.privacy.gdp import mills
+from croupier.privacy.shares import Shares
 from croupier.privacy.tails import Floats
 
 BACK = 1.7
 """How far below its threshold a test may turn every sign, in units of 1/(kappa b)."""
-GROWTH = 1.25
-"""By which factor moves are grouped, by what is left of the way."""
 STEEPEST = 20.0
 """The largest g of a turn's bound."""
 
@@ -42,6 +41,10 @@ class Lines:
         """The bounds over phi(z), which on a piece are largest at one of its ends."""
         grown = np.exp((levels**2 - self.start**2) / 2) * self.above
         return self.slope * mills(levels) + grown + np.exp(self.turned + levels**2 / 2)
+
+    def highest(self, low: Floats, high: Floats) -> Floats:
+        """The highest speed on each piece."""
+        return np.maximum(self.speeds(low), self.speeds(high))
 
 
 @dataclass(frozen=True)
@@ -88,29 +91,47 @@ class Told:
         scale = 1 / np.sqrt(1 - 2 * self.tilts)
         return np.asarray(scale * mills((self.rates * scale**2 - told) / scale))
 
-    def lines(self, left: Floats, weights: Floats) -> Lines:
-        """The bounds if moves have ``weights`` before which a share ``left`` of the way is left.
+    def lines(self, shares: Shares) -> Lines:
+        """The bounds for moves with these shares of the way.
 
         Up to ``back`` every sign is turned, from there on where it helps.
         """
-        back, known = self.start - BACK / self.rates, weights.sum() * self.turn
+        back = self.start - BACK / self.rates
         fading = self.power(back) - self.power(self.start) + (self.start**2 - back**2) / 2
-        every = np.expm1(2 * self.tilts * known) * np.exp(fading) * self.moment(back)
+        every = np.expm1(self._every(shares)) * np.exp(fading) * self.moment(back)
         above = self._above(self.moment(self.start) + every)
-        return Lines(self._slope, above, self.start, self._turned(back, left, weights))
+        return Lines(self._slope, above, self.start, self._turned(back, shares))
 
-    def _turned(self, back: Floats, left: Floats, weights: Floats) -> Floats:
+    def untold(self, shares: Shares) -> Lines:
+        """The same of tests that are not told: thresholds of U, and what is left to gain.
+
+        A threshold gains what the past can turn its way. What is left is where Z undoes or makes
+        up for what U lacks, which is rare: only that is bounded as if all signs were turned.
+        """
+        level = self.near + np.zeros_like(self.rates)
+        turned = self._every(shares) + self.tilts * (level**2 - 1)
+        with np.errstate(over="ignore"):
+            rare = np.exp(self.noise + turned - 1) * (self.moment(level) + self.moment(-level))
+        above = self.length * (1 - level * mills(level) + rare / self.rates)
+        above += self.widening * shares.pull(self.near)
+        return Lines(self.length * level, above, level, np.full_like(level, -math.inf))
+
+    def _every(self, shares: Shares) -> Floats:
+        """2 x H, the most that turning every sign adds to the power of a moment."""
+        return np.asarray(2 * self.tilts * self.turn * shares.weights.sum())
+
+    def _turned(self, back: Floats, shares: Shares) -> Floats:
         """The logarithm of what turning signs gains beyond ``back``, in units of phi(0).
 
         A turn gains (1 - f n^2)+, which is at most exp(g - 1) / g exp(-f g n^2) for every g >= 1.
         """
         flat = (1 - 2 * self.tilts)[..., None]
-        steep = _steepness(flat, np.maximum(back, 0.0)[..., None], left)
+        steep = _steepness(flat, np.maximum(back, 0.0)[..., None], shares.left)
         wide = 1 + 2 * flat * steep
         # The longer the way that is left, the likelier is a move up to a level below 0.
-        most = np.where(back[..., None] < 0, 1.0, left)
+        most = np.where(back[..., None] < 0, 1.0, shares.left)
         chances = log_ndtr(-back[..., None] / np.sqrt(1 - (1 - 1 / wide) * most))
-        gains = weights * np.exp(steep - 1 + chances) / (steep * np.sqrt(wide))
+        gains = shares.weights * np.exp(steep - 1 + chances) / (steep * np.sqrt(wide))
         unit = 2 * self.widening * math.sqrt(2 * math.pi) * self.turn
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(unit * gains.sum(axis=-1)))
@@ -126,30 +147,6 @@ class Told:
         means = self.length + self.widening * self.start - self._slope * mills(self.start)
         noise = self.noise / self.rates * np.exp(ratio) * exp1(ratio)
         return np.asarray(means + unit * (np.exp(self.noise) * moment + noise))
-
-
-@lru_cache(maxsize=256)
-def equal_moves(number: int) -> tuple[Floats, Floats]:
-    """So many moves of one length: what is left before each, and its weight as a share of that.
-
-    Moves are grouped; each counts as the last of its group.
-    """
-    powers = GROWTH ** np.arange(1 + math.log(number + 1) / math.log(GROWTH))
-    firsts = np.unique(np.floor(powers).astype(int))
-    firsts = firsts[firsts <= number]
-    weights = np.add.reduceat(1 / np.arange(1, number + 1), firsts - 1)
-    return np.asarray(firsts / number), np.asarray(weights)
-
-
-@lru_cache(maxsize=256)
-def any_moves(shares: float) -> tuple[Floats, Floats]:
-    """The same for moves of any length, none shorter than one part in ``shares`` of all squares.
-
-    The last has the weight 1, all others together no more than the integral of 1/x.
-    """
-    number = max(1, math.ceil(math.log(shares) / math.log(GROWTH)))
-    cuts = shares ** (np.arange(number) / number - 1)
-    return np.append(cuts[0], cuts), np.append(1.0, np.full(number, math.log(shares) / number))
 
 
 def _steepness(flat: Floats, levels: Floats, left: Floats) -> Floats:
