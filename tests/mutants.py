@@ -38,6 +38,7 @@ CERTIFICATE = [
 SEVERAL = [
     "tests/privacy/test_told.py",
     "tests/privacy/test_shares.py",
+    "tests/privacy/test_groups.py",
     "tests/privacy/test_several.py",
 ]
 SHUFFLED = ["tests/privacy/test_clones.py", "tests/privacy/test_shuffled_gaussian.py"]
@@ -51,6 +52,7 @@ TESTS = {
     "central": ["tests/privacy/test_central_sensitivity.py", "tests/baselines"],
     "clones": SHUFFLED,
     "gdp": ["tests/privacy/test_gdp.py"],
+    "groups": SEVERAL,
     "guarantee": ["tests/privacy/test_guarantee.py"],
     "journeys": SEVERAL,
     "levels": CERTIFICATE[2:3],

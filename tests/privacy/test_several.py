@@ -13,6 +13,7 @@ from croupier.privacy import gdp
 from croupier.privacy.binomial import BinomialCurve, CountRelease, SquaresCurve
 from croupier.privacy.bits import Batch, fewest_bits
 from croupier.privacy.budget import Budget
+from croupier.privacy.groups import Kind, apart
 from croupier.privacy.journeys import Journey, Leg, largest, leg_of, longest, ranked
 from croupier.privacy.levels import Levels
 from croupier.privacy.moves import Move
@@ -55,7 +56,7 @@ def test_a_leg_is_what_a_release_moves() -> None:
     assert rising > 0
     assert found.skew == pytest.approx(left_over + rising, rel=1e-12)
     root = left_over * math.sqrt(move.parts) + rising
-    assert found.skews == pytest.approx(root**2, rel=1e-12)
+    assert found.skews == pytest.approx(root, rel=1e-12)
     assert (found.labels, found.edge) == (20, rounding.edge)
 
 
@@ -75,31 +76,52 @@ def test_a_journey_takes_the_worst_of_what_may_come_together() -> None:
     long, wide = Leg(3.0, 0.1, 0.02, 0.3, 0.18, 5, 7.0), Leg(2.0, 0.2, 0.05, 0.2, 0.12, 4, 6.0)
     journey = Journey(((long, 1), (wide, 3)), 2)
     assert journey.length == pytest.approx(math.sqrt(9 + 4))
-    assert journey.widening == 0.2
-    assert journey.rest == pytest.approx(2 * 0.05 - 0.2**2)
     assert journey.labels == 9
-    assert journey.shares == pytest.approx(13 / 4)
     assert longest([long, wide]) == Leg(3.0, 0.2, 0.05, 0.3, 0.18, 5, 6.0)
+    # A wide one may take the place of the long one.
+    assert [kind.widening for kind in journey.kinds] == [0.2, 0.2]
+    assert [kind.whole for kind in journey.kinds] == [pytest.approx(9 / 13), pytest.approx(4 / 13)]
+    assert journey.widenings == pytest.approx(2 * 0.05)
 
 
-def test_the_shortest_leg_that_counts_may_be_outside_the_longest_ones() -> None:
+def test_where_all_come_together_each_has_its_own_place() -> None:
+    long, wide = Leg(3.0, 0.1, 0.02, 0.3, 0.18, 5, 7.0), Leg(2.0, 0.2, 0.05, 0.2, 0.12, 4, 6.0)
+    journey = Journey(((long, 1), (wide, 3)), 4)
+    assert [(kind.number, kind.widening) for kind in journey.kinds] == [(1, 0.1), (3, 0.2)]
+    assert sum(kind.whole for kind in journey.kinds) == pytest.approx(1)
+    assert journey.widenings == pytest.approx(0.02 + 3 * 0.05)
+
+
+def test_the_places_are_those_of_the_longest_legs() -> None:
     """With two of three releases, moves are filled up to the second longest."""
     legs = tuple((replace(leg(), length=length), 1) for length in (1.0, 2.0, 3.0))
-    assert Journey(legs, 2).shares == pytest.approx(13 / 4)
+    assert [place.length for place, _ in Journey(legs, 2).places] == [3.0, 2.0]
+    assert [place.length for place, _ in Journey(legs, 3).places] == [3.0, 2.0, 1.0]
+
+
+def test_every_release_finds_a_place_that_is_no_shorter() -> None:
+    """Whichever come, in whichever order: the shortest free place that is long enough."""
+    lengths = [5.0, 4.0, 4.0, 3.0, 2.0, 1.0]
+    for chosen in itertools.permutations(range(6), 3):
+        places = sorted(lengths, reverse=True)[:3]
+        for release in chosen:
+            places.remove(min(place for place in places if place >= lengths[release]))
 
 
 def test_the_speeds_of_a_journey_are_means_variances_and_skewness() -> None:
     """Again with plain numbers: ten rates, and the worse end of every piece."""
     one, levels = leg(), Levels(5.0, 24)
     journey = Journey(((one, 4),), 4)
-    b, e, rest = 2 * one.length, one.widening, 4 * one.widenings - one.widening**2
+    b, e = 2 * one.length, one.widening
+    groups = apart([Kind(0.25, 4, e)])
     cuts = levels.cuts
     for place, (low, high) in enumerate(itertools.pairwise(cuts.tolist())):
         found = []
         for number in range(10):
-            rate = min(max(6 * 1.5**number, high), 0.45 * b / e)
-            told = Told(b, e, rest, np.array([[rate]]), np.array([(low + high) / 2]))
-            both = told.lines(equal_shares(4)), told.untold(equal_shares(4))
+            rate = min(max(6 * 1.5**number, high), 0.35 * b / e)
+            near = np.array([(low + high) / 2])
+            told = Told(b, 4 * one.widenings, groups, np.array([[rate]]), near)
+            both = told.lines(), told.untold((equal_shares(4),))
             ends = [[lines.speeds(np.array([z]))[0, 0] for z in (low, high)] for lines in both]
             found += [max(speeds) for speeds in ends]
         widened = journey._widened(levels)[place]

@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 
+from croupier.privacy.groups import Groups, Kind, apart, pulls, together
 from croupier.privacy.levels import Levels
 from croupier.privacy.moves import Move
-from croupier.privacy.shares import any_shares, equal_shares
 from croupier.privacy.skewness import skewed
 from croupier.privacy.tails import Floats
 from croupier.privacy.told import Told
 
+Value = TypeVar("Value")
 RATES = 6 * 1.5 ** np.arange(10)[:, None]
 """Exponents of moments, kappa b; the best counts."""
-LARGEST_TILT = 0.45
-"""Of kappa e, below 1/2, so that all moments are finite."""
+LARGEST_TILT = 0.35
+"""Of kappa e, so that kappa e~ is below 1/2 and all moments are finite."""
+MOST_APART = 24
+"""Kinds of releases that tests are told about each for itself."""
 
 
 @dataclass(frozen=True)
 class Leg:
     """One release of a user: by how much it can move a test.
 
-    ``length`` is b, ``widening`` e0 and ``widenings`` E^2, ``skew`` y and ``skews`` its square
-    times n, over ``labels`` counts, ``edge`` L. A release with Gaussian DP has a length only.
+    ``length`` is b, ``widening`` e0 and ``widenings`` E^2, ``skew`` y and ``skews`` q, over
+    ``labels`` counts, ``edge`` L. A release with Gaussian DP has a length only.
     """
 
     length: float
@@ -64,53 +70,67 @@ class Journey:
         return math.sqrt(self._largest("length", 2))
 
     @property
-    def widening(self) -> float:
-        """e: the largest widening of a label."""
-        return max(leg.widening for leg, _ in self.legs)
-
-    @property
-    def rest(self) -> float:
-        """The squares of all widenings but that one's."""
-        return max(0.0, self._largest("widenings") - self.widening**2)
-
-    @property
     def labels(self) -> int:
         """Counts whose rounding is followed."""
         return int(self._largest("labels"))
 
+    @cached_property
+    def places(self) -> list[tuple[Leg, int]]:
+        """The longest legs: whichever releases it is, each finds a place that is no shorter.
+
+        Where there are more of them than places, a place may be taken by any shorter one.
+        """
+        legs = sorted(self.legs, key=lambda pair: pair[0].length)
+        if sum(times for _, times in legs) > self.number:
+            widest = itertools.accumulate((leg for leg, _ in legs), lambda *two: longest(two))
+            legs = [(leg, times) for leg, (_, times) in zip(widest, legs, strict=True)]
+        return first(legs[::-1], self.number)
+
     @property
-    def shares(self) -> float:
-        """All squares of lengths in units of the smallest that may be among them."""
-        shortest = ranked([(leg.length, times) for leg, times in self.legs], self.number)[-1][0]
-        return (self.length / shortest) ** 2
+    def kinds(self) -> tuple[Kind, ...]:
+        """The places as shares of the way."""
+        whole = self.length**2
+        return tuple(Kind(leg.length**2 / whole, n, leg.widening) for leg, n in self.places)
+
+    @property
+    def widenings(self) -> float:
+        """E^2 of all places."""
+        return math.fsum(leg.widenings * times for leg, times in self.places)
 
     def speeds(self, levels: Levels) -> Floats:
         """The largest speed of a normal quantile on each piece of levels."""
         return self._widened(levels) + self._skew(levels)
 
     def _widened(self, levels: Levels) -> Floats:
-        """The means' length, and what changed variances add to it, by the best rate.
+        """The means' length, and what changed variances add to it, by the best bound."""
+        bounds = [self._bounds(groups, levels) for groups in _grouped(self.kinds)]
+        return np.asarray(np.minimum.reduce(bounds))
 
-        Near the median tests that are not told where the way ends bound it better.
-        """
+    def _bounds(self, groups: Groups, levels: Levels) -> Floats:
+        """The same for tests that are told about these groups, or near the median about none."""
         low, high = levels.cuts[:-1], levels.cuts[1:]
-        rates = np.minimum(np.maximum(RATES, high), LARGEST_TILT * self.length / self.widening)
-        told = Told(self.length, self.widening, self.rest, rates, (low + high) / 2)
-        same = len(self.legs) == 1
-        shares = equal_shares(self.number) if same else any_shares(self.shares)
-        both = [lines.highest(low, high) for lines in (told.lines(shares), told.untold(shares))]
-        return np.asarray(np.minimum(*both).min(axis=0))
+        rates = np.minimum(np.maximum(RATES, high), LARGEST_TILT * self.length / groups.widening)
+        told = Told(self.length, self.widenings, groups, rates, (low + high) / 2)
+        both = told.lines(), told.untold(pulls(self.kinds))
+        return np.asarray(np.minimum(*(lines.highest(low, high) for lines in both)).min(axis=0))
 
     def _skew(self, levels: Levels) -> Floats:
         """What the skewness of rounding adds, as if all releases shared the worst of each."""
         most = max(leg.skew for leg, _ in self.legs)
         edge = min(leg.edge for leg, _ in self.legs)
-        return most * skewed(levels, self.labels, self._largest("skews") / most**2, edge)
+        parts = largest([((leg.skews / most) ** 2, times) for leg, times in self.legs], self.number)
+        return most * skewed(levels, self.labels, parts, edge)
 
     def _largest(self, name: str, power: int = 1) -> float:
         """The sum over those releases in which it is largest."""
         values = [(getattr(leg, name) ** power, times) for leg, times in self.legs]
         return largest(values, self.number)
+
+
+def _grouped(kinds: Sequence[Kind]) -> list[Groups]:
+    """In how many groups tests may be told about moves: the best counts."""
+    wide = sum(kind.widening > 0 for kind in kinds)
+    return [together(kinds)] if wide > MOST_APART else [apart(kinds), together(kinds)][:wide]
 
 
 def largest(values: Sequence[tuple[float, int]], number: int) -> float:
@@ -120,8 +140,13 @@ def largest(values: Sequence[tuple[float, int]], number: int) -> float:
 
 def ranked(values: Sequence[tuple[float, int]], number: int) -> list[tuple[float, int]]:
     """The ``number`` largest, from the largest on."""
+    return first(sorted(values, reverse=True), number)
+
+
+def first(values: Sequence[tuple[Value, int]], number: int) -> list[tuple[Value, int]]:
+    """The first ``number`` of values, each of which is there so many times."""
     kept = []
-    for value, times in sorted(values, reverse=True):
+    for value, times in values:
         if number > 0:
             kept.append((value, min(times, number)))
         number -= times

@@ -105,9 +105,8 @@ class Move:
 
     @property
     def skews(self) -> float:
-        """The sum of squares of all labels' skewness."""
-        left_over = self.part * self.rounding.growing * math.sqrt(self.parts)
-        return (left_over + self._rising) ** 2
+        """The root of the sum of squares of all labels' skewness."""
+        return self.part * self.rounding.growing * math.sqrt(self.parts) + self._rising
 
     @property
     def _rising(self) -> float:
@@ -115,7 +114,7 @@ class Move:
 
     def _skew(self, levels: Levels) -> Floats:
         """What the skewness of rounding adds."""
-        parts = self.skews / self.skew**2
+        parts = (self.skews / self.skew) ** 2
         return self.skew * skewed(levels, self.labels, parts, self.rounding.edge)
 
 

@@ -15,8 +15,8 @@ ROUNDED = 1e-9
 """More than what floating point takes off a gain or a way, in units of itself."""
 SLOWEST = 1e5
 """The longest time over all levels at which that is so of a way that a clock measures."""
-LONGEST = 1e8
-"""The longest at which it is so of a gain."""
+LONGEST, SHORTENED = 1e7, 1e-7
+"""The same for a gain of tests that no clock measures, and what it takes off their ways."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,9 @@ class Pace:
 
     def at_least(self, mu: float) -> Pace:
         """The same promise, nowhere better than ``mu``."""
-        return replace(self, mu=max(mu, self.mu), mus=tuple(max(mu, one) for one in self.mus))
+        # numpy's maximum keeps what is no number, which promises nothing.
+        raised = np.maximum(mu, np.array(self.mus)).tolist()
+        return replace(self, mu=float(np.maximum(mu, self.mu)), mus=tuple(raised))
 
     def delta(self, epsilon: float) -> float:
         """The largest power minus e^epsilon times the chance to be wrong, of tests of any level."""
@@ -89,7 +91,7 @@ class Clocked(Pace):
         """
         mus = np.array(self.mus)
         ways = np.maximum(np.append(mus[0], mus), np.append(mus, mus[-1]))
-        return (cuts, ways) if mus.max() <= np.diff(cuts).min() else None
+        return (cuts, ways * (1 + SHORTENED)) if mus.max() <= np.diff(cuts).min() else None
 
 
 def _farthest(starts: Floats, ways: Floats, epsilon: float) -> float:

@@ -25,6 +25,9 @@ TOUCH = 3.0
 FLAT, FURTHER, LEVELS = 2.0, 1.15, 24
 """Levels at which a rising slope is looked at: the first, the next by a factor, how many."""
 
+MOST_RISING = 10**9
+"""Coins up to which that is worth more than some last digits."""
+
 
 @dataclass(frozen=True)
 class Rounding:
@@ -63,8 +66,8 @@ def find_rising(coins: int, shift: int, tau: float) -> Rounding | None:
     Tests of one release go as deep as its windows, those of several hardly do in any of them.
     """
     steepest = find_rounding(coins, shift, tau)
-    if steepest is None:
-        return None
+    if steepest is None or coins > MOST_RISING:
+        return steepest
     flat, growth = _increments(coins, find_window(coins, 0.5, tau).high + shift)
     slope, rising = _squared(flat, 0.0, growth, steepest.width)
     found = replace(steepest, slope=slope, rising=rising)
