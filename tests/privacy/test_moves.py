@@ -11,16 +11,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.integrate import quad
-from scipy.special import log_ndtr, ndtr, ndtri
+from scipy.special import log_ndtr, ndtr
 from scipy.stats import norm
 
-from croupier.privacy.binomial import BinomialCurve, CountRelease
 from croupier.privacy.levels import PIECES, REACHES, Levels
-from croupier.privacy.moves import Move, rounded_pace
-from croupier.privacy.pace import steady
+from croupier.privacy.moves import Move
 from croupier.privacy.rounding import Rounding, find_rounding
-from croupier.privacy.skewness import EDGES, TILTS, moments, rests
-from croupier.privacy.slopes import fast_slope, find_slope
+from croupier.privacy.skewness import EDGES, TILTS, moments, moments_of, rests, skewed
 
 Floats = NDArray[np.float64]
 
@@ -136,16 +133,17 @@ def test_labels_share_what_rounding_leaves_over() -> None:
 # Skewness.
 
 
-def cubic(point: float, edge: float) -> float:
-    return point**3 - 2 * point if abs(point) < edge else (edge**2 - 2) * point
+def cubic(point: float, edge: float, line: float | None = None) -> float:
+    slope = edge**2 - 2 if line is None else line
+    return point**3 - 2 * point if abs(point) < edge else slope * point
 
 
 @lru_cache(maxsize=1024)
-def integrated_moment(edge: float, tilt: float) -> float:
+def integrated_moment(edge: float, tilt: float, line: float | None = None) -> float:
     def mass(point: float) -> float:
         # 2 sinh(x/2)^2 is cosh x - 1 without cancellation.
-        bent = math.exp(tilt * cubic(point, edge) / 2 - point**2 / 4)
-        back = math.exp(-tilt * cubic(point, edge) / 2 - point**2 / 4)
+        bent = math.exp(tilt * cubic(point, edge, line) / 2 - point**2 / 4)
+        back = math.exp(-tilt * cubic(point, edge, line) / 2 - point**2 / 4)
         return (bent - back) ** 2 / math.sqrt(2 * math.pi)
 
     parts = ((0.0, 0.6 * edge), (0.6 * edge, edge), (edge, edge + 8), (edge + 8, 3 * edge + 20))
@@ -157,6 +155,23 @@ def test_moments_of_skewness_are_integrated() -> None:
         exact = integrated_moment(float(EDGES[place]), float(TILTS[number] / EDGES[place]))
         assert moments()[place, number] == pytest.approx(exact, rel=1e-6, abs=3e-12)
         assert moments()[place, number] > exact
+
+
+@pytest.mark.parametrize("edge", [2.7, 6.4, 11.3, 37.9])
+def test_moments_of_all_skewness_are_integrated_too(edge: float) -> None:
+    values = moments_of(edge, edge**2)
+    for value, tilt in zip(values.tolist(), (TILTS / edge).tolist(), strict=True):
+        exact = integrated_moment(edge, tilt, edge**2)
+        assert value == pytest.approx(exact, rel=1e-6, abs=3e-12)
+        assert value > exact
+
+
+def test_levels_beyond_the_edge_see_no_jump_of_skewness() -> None:
+    """Nor does an edge that is out of reach of the moments do harm."""
+    levels = Levels(12.0)
+    near = skewed(levels, 1200, 60.0, 8.5)
+    assert np.all(near < 6 * skewed(Levels(8.0), 1200, 60.0, 8.5).max())
+    assert np.all(np.isfinite(skewed(levels, 1200, 60.0, 45.0)))
 
 
 @pytest.mark.parametrize("cap", [3.1, 6.4, 11.0])
@@ -231,6 +246,10 @@ def _stated_skew(move: Move, low: float, high: float) -> float:
             logs = move.labels * math.log(1 + moments()[place, number] * n / move.labels)
             ends = [(logs - log_ndtr(-level)) / (_hazard(level) * tilt) for level in (low, high)]
             found.append(max(ends) + math.sqrt(n) * rest)
+    edge = move.rounding.edge
+    for tilt, moment in zip(TILTS / edge, moments_of(edge, edge**2), strict=True):
+        logs = move.labels * math.log(1 + moment * n / move.labels)
+        found.append(max((logs - log_ndtr(-z)) / (_hazard(z) * tilt) for z in (low, high)))
     return float(c * move.rounding.growing * min(found))
 
 
@@ -253,100 +272,6 @@ def test_the_speeds_are_those_stated(labels: int, distance: float) -> None:
     assert move.speeds(Levels(6.5)) == pytest.approx(stated_speeds(move, 6.5), rel=1e-8)
 
 
-@pytest.mark.parametrize(("labels", "distance"), [(20, 2.1213), (65, 0.8), (230, 5.0)])
-def test_the_pace_reaches_up_to_the_tail_of_all_labels(labels: int, distance: float) -> None:
-    coins, tau, shift = 5000, 1e-9, math.ceil(distance)
-    slope = fast_slope(coins, shift, tau)
-    assert slope is not None
-    plain = slope.mu(distance, labels)
-    move = Move(found(coins, shift, tau / 2), distance, labels)
-    top = -float(ndtri(1 - (1 - tau / 2) ** labels)) + plain
-    pace = rounded_pace(coins, distance, labels, tau, plain)
-    stated = np.maximum.accumulate(stated_speeds(move, top))
-    assert pace.levels[-1] == pytest.approx(top, rel=1e-7)
-    assert pace.mus == pytest.approx(stated.tolist(), rel=1e-6)
-    assert np.all(np.array(pace.mus) >= stated)
-    assert pace.mu == pace.mus[-1] < plain
-
-
-def test_where_it_is_no_better_or_does_not_hold_the_first_certificate_stays() -> None:
-    assert rounded_pace(2000, 2.1, 20, 1e-9, 0.09).mu == 0.09
-    assert rounded_pace(2000, 2.1, 10**9, 1e-3, 7.0) == steady(7.0)
-    assert find_rounding(20, 2, 1e-3) is None
-    assert rounded_pace(20, 2.0, 20, 1e-3, 7.0) == steady(7.0)
-
-
-def test_levels_that_count_are_certified_though_the_deepest_are_not() -> None:
-    """Short distances: the second mu is above the first one, and yet the curve is better."""
-    tau, distance = 1e-10, 0.5
-    slope = fast_slope(1000, 1, tau)
-    assert slope is not None
-    plain = slope.mu(distance, 1)
-    pace = rounded_pace(1000, distance, 1, tau, plain)
-    assert pace.mu == plain < pace.mus[-1]
-    assert pace.delta(0.115) < 0.7 * steady(plain).delta(0.115)
-
-
-def test_the_window_covers_its_own_mu() -> None:
-    """A larger first mu widens the window, so the second may only grow with it."""
-    mus = [rounded_pace(2000, 2.1, 20, 1e-9, plain).mu for plain in (0.1, 0.2, 0.4, 0.8)]
-    assert all(one <= other for one, other in itertools.pairwise(mus))
-
-
-def test_the_smallest_deltas_are_answered() -> None:
-    pace = CountRelease(2**20, 0.5, 2.1, 20).pace(1e-306)
-    assert 0 < pace.mu < 0.1
-
-
-# What a release makes of it.
-
-
-def release_mu(coins: int, distance: float, labels: int = 20, bias: float = 0.5) -> float:
-    return CountRelease(coins, bias, distance, labels).mu(5e-10)
-
-
-def plain_mu(coins: int, distance: float, labels: int = 20, bias: float = 0.5) -> float:
-    return find_slope(coins, bias, math.ceil(distance), 5e-10).mu(distance, labels)
-
-
-@pytest.mark.parametrize("distance", [0.4, 1.0, 2.1213, 4.0])
-def test_coarse_grids_get_the_second_certificate(distance: float) -> None:
-    plain, shown = plain_mu(20_000, distance), release_mu(20_000, distance)
-    second = rounded_pace(20_000, distance, 20, 5e-10, plain).mu
-    slope = find_slope(20_000, 0.5, math.ceil(distance), 5e-10).slope
-    assert shown == max(second, 1.01 * slope * distance)
-    assert shown < plain
-
-
-def test_fine_grids_few_coins_and_other_biases_keep_the_first() -> None:
-    assert release_mu(20_000, 19.1) == plain_mu(20_000, 19.1)
-    assert release_mu(499, 2.1) == plain_mu(499, 2.1)
-    assert release_mu(500, 2.1) < plain_mu(500, 2.1)
-    assert release_mu(20_000, 2.1, bias=0.25) == plain_mu(20_000, 2.1, bias=0.25)
-
-
-def test_mu_has_no_jump_where_the_two_certificates_meet() -> None:
-    distances = np.linspace(0.05, 12, 400)
-    mus = np.array([release_mu(20_000, float(distance)) / distance for distance in distances])
-    # a takes a small step with every whole K; nothing else may jump.
-    assert np.all(np.abs(np.diff(np.log(mus[20:]))) < 2e-3)
-
-
-def test_more_coins_less_distance_fewer_labels_and_larger_tails_never_hurt() -> None:
-    base = CountRelease(5000, 0.5, 2.0, 20)
-    mu = base.mu(1e-9)
-    assert replace(base, coins=5001).mu(1e-9) < mu
-    assert replace(base, distance=1.99).mu(1e-9) < mu
-    assert replace(base, labels=19).mu(1e-9 * 20 / 19) < mu
-    assert base.mu(1e-8) < mu
-
-
-def test_coins_always_help_at_every_distance() -> None:
-    for distance in (0.3, 1.0, 2.1213, 6.0):
-        mus = [release_mu(coins, distance) for coins in range(500, 60_000, 977)]
-        assert all(later < earlier for earlier, later in itertools.pairwise(mus))
-
-
 def test_normal_quantities_of_levels() -> None:
     levels = Levels(6.0)
     assert levels.cuts[0] == 0
@@ -355,19 +280,3 @@ def test_normal_quantities_of_levels() -> None:
     assert levels.gap == pytest.approx(levels.hazard - levels.cuts, rel=1e-12)
     assert levels.bend == pytest.approx(levels.hazard * levels.gap, rel=1e-12)
     assert levels.surprise == pytest.approx(-np.log(ndtr(-levels.cuts)), rel=1e-12)
-
-
-def test_delta_falls_with_epsilon_and_coins_and_grows_with_distance_and_labels() -> None:
-    """Also where the second certificate's mu passes the first one's."""
-
-    def delta(coins: int, distance: float, labels: int, epsilon: float) -> float:
-        return BinomialCurve(((CountRelease(coins, 0.5, distance, labels), 1),)).delta(epsilon)
-
-    epsilons = [delta(1000, 0.5, 5, epsilon) for epsilon in (0.115, 0.1153, 0.1154, 0.116, 0.117)]
-    assert epsilons == sorted(epsilons, reverse=True)
-    distances = [delta(1001, distance, 20, 0.14506) for distance in (0.495, 0.505, 0.515, 0.525)]
-    assert distances == sorted(distances)
-    labels = [delta(5000, 0.5, labels, 0.06844) for labels in (1, 2, 3, 5, 20)]
-    assert labels == sorted(labels)
-    coins = [delta(coins, 5.0, 2, 1.72574) for coins in (1000, 1001, 1002, 1003)]
-    assert coins == sorted(coins, reverse=True)

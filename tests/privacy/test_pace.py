@@ -220,6 +220,17 @@ def test_speeds_that_are_no_numbers_promise_nothing() -> None:
     assert lost.delta(0.5) == delta_of(1.0, 0.5)
 
 
+@pytest.mark.parametrize("speed", [1e7, 1e12, 1e15, 1e17, 1e300, math.inf, math.nan])
+def test_levels_that_take_no_time_are_not_taken_for_slow(speed: float) -> None:
+    """A test rushes through such a piece, and one that ends in it might be at its far end."""
+    levels = tuple(np.arange(0.5, 5.1, 0.5).tolist())
+    for place, epsilon in ((1, 1.5), (3, 2.5)):
+        mus = [0.05] * place + [0.6] * (10 - place)
+        rushed = Clocked(3.0, levels, (*mus[:place], 1e5, *mus[place + 1 :])).delta(epsilon)
+        lost = Clocked(3.0, levels, (*mus[:place], speed, *mus[place + 1 :])).delta(epsilon)
+        assert lost >= rushed * (1 - 1e-9)
+
+
 def test_levels_that_a_test_could_cross_say_nothing() -> None:
     assert Clocked(3.0, (1.0, 2.0), (2.5, 2.5)).delta(1.0) == delta_of(3.0, 1.0)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri, ndtri_exp
 from scipy.stats import binom, norm
 
-from croupier.privacy.rounding import Cell, Rounding, find_rising, find_rounding
+from croupier.privacy.rounding import Cell, Rounding, _around, find_rising, find_rounding
 from croupier.privacy.slopes import fast_slope, find_window
 
 Floats = NDArray[np.float64]
@@ -106,8 +106,10 @@ def test_a_rising_slope_covers_every_increment(coins: int, tau: float, shift: in
     last = find_window(coins, 0.5, tau).high + shift
     values = fine_quantiles(coins, coins - 1 - last, last + 1)[0][::FINE]
     inner = np.minimum(np.abs(values[1:]), np.abs(values[:-1])) * (values[1:] * values[:-1] > 0)
-    growth = rising.rising / (1 + rising.width)
-    flat = rising.slope - growth * (rising.width + rising.width**2)
+    # At the level where it touches, it is that of the furthest cell.
+    touched = max(1.0, rising.edge - 4)
+    growth = rising.rising / (1 + rising.width / touched)
+    flat = rising.slope + rising.rising * touched**2 - growth * (touched + rising.width) ** 2
     shares = np.diff(values) / (flat + growth * inner**2)
     assert 0.995 < shares.max() <= 1
     assert flat <= rising.slope < steepest.slope
@@ -115,6 +117,16 @@ def test_a_rising_slope_covers_every_increment(coins: int, tau: float, shift: in
     assert flat + growth * inner[-1] ** 2 < np.diff(values)[-1] + 0.5 * (steepest.slope - flat)
     same = replace(rising, slope=steepest.slope, rising=0.0)
     assert same == steepest
+
+
+@pytest.mark.parametrize("level", [0.5, 1.0, 3.0, 7.0])
+def test_a_parabola_covers_the_furthest_cell_and_touches_it(level: float) -> None:
+    steady, growing = _around(0.3, 0.02, 0.7, level)
+    points = np.linspace(-12, 12, 2401)
+    gaps = steady + growing * points**2 - (0.3 + 0.02 * (np.abs(points) + 0.7) ** 2)
+    assert np.all(gaps >= -1e-15)
+    assert np.abs(points[np.argmin(gaps)]) == pytest.approx(level, abs=0.01)
+    assert gaps.min() == pytest.approx(0, abs=1e-12)
 
 
 def test_a_slope_rises_only_from_below_the_steepest() -> None:

@@ -57,7 +57,7 @@ def test_a_leg_is_what_a_release_moves() -> None:
     assert found.skew == pytest.approx(left_over + rising, rel=1e-12)
     root = left_over * math.sqrt(move.parts) + rising
     assert found.skews == pytest.approx(root, rel=1e-12)
-    assert (found.labels, found.edge) == (20, rounding.edge)
+    assert (found.labels, found.edge, found.farthest) == (20, rounding.edge, rounding.farthest)
 
 
 def test_releases_of_which_only_a_mu_is_known_are_legs_without_rounding() -> None:
@@ -77,7 +77,9 @@ def test_a_journey_takes_the_worst_of_what_may_come_together() -> None:
     journey = Journey(((long, 1), (wide, 3)), 2)
     assert journey.length == pytest.approx(math.sqrt(9 + 4))
     assert journey.labels == 9
-    assert longest([long, wide]) == Leg(3.0, 0.2, 0.05, 0.3, 0.18, 5, 6.0)
+    assert longest([long, wide]) == Leg(3.0, 0.2, 0.05, 0.3, 0.18, 5, 7.0)
+    ends = [replace(long, farthest=9.0), replace(wide, farthest=8.0)]
+    assert longest(ends).farthest == 8.0
     # A wide one may take the place of the long one.
     assert [kind.widening for kind in journey.kinds] == [0.2, 0.2]
     assert [kind.whole for kind in journey.kinds] == [pytest.approx(9 / 13), pytest.approx(4 / 13)]
@@ -134,12 +136,25 @@ def test_the_speeds_of_a_journey_are_means_variances_and_skewness() -> None:
     assert np.all(journey._skew(levels) <= 2.0001 * once)
 
 
-def test_the_nearest_edge_counts_for_all_legs() -> None:
+def test_the_farthest_edge_counts_for_all_legs() -> None:
     one, levels = leg(), Levels(5.0, 24)
     near, far = replace(one, edge=3.0), replace(one, edge=9.0)
-    both = Journey(((near, 1), (far, 1)), 2)._skew(levels)
-    assert np.array_equal(both, Journey(((near, 2),), 2)._skew(levels))
-    assert both[-1] > Journey(((far, 2),), 2)._skew(levels)[-1]
+    both = Journey(((near, 1), (far, 1)), 2)
+    assert both.edge == 9.0
+    assert np.array_equal(both._skew(levels), Journey(((far, 2),), 2)._skew(levels))
+    beside = Journey(((far, 1), (Leg(1.0), 1)), 2)
+    assert beside.edge == 9.0
+
+
+def test_legs_that_cannot_put_off_their_edge_are_not_followed() -> None:
+    part = COARSE.part(TAU)
+    assert part.leg.edge < 9
+    assert part.leg.farthest > 11
+    short = replace(part, leg=replace(part.leg, farthest=10.0))
+    for edge, followed in ((9.99, True), (10.0, False), (10.01, False)):
+        far = replace(part, leg=replace(part.leg, edge=edge))
+        assert math.isfinite(Journey(((short.leg, 1), (far.leg, 1)), 2).edge) == followed
+        assert bool(composed([(short, 1), (far, 1)], TAU).levels) == followed
 
 
 def test_speeds_are_rounded_up() -> None:

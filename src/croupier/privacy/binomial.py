@@ -10,10 +10,11 @@ from croupier.arguments import positive, whole
 from croupier.privacy.budget import LEAST_DELTA
 from croupier.privacy.guarantee import TAIL_SHARE
 from croupier.privacy.journeys import leg_of
-from croupier.privacy.moves import Move, rounded_pace
+from croupier.privacy.moves import Move
 from croupier.privacy.pace import Pace, steady
 from croupier.privacy.rounding import find_rising
 from croupier.privacy.several import Part, composed, gaussian
+from croupier.privacy.single import rounded_pace
 from croupier.privacy.slopes import Slope, find_slope, find_window
 
 MOST_DELTA = math.nextafter(1.0, 0.0)

@@ -32,7 +32,8 @@ class Leg:
     """One release of a user: by how much it can move a test.
 
     ``length`` is b, ``widening`` e0 and ``widenings`` E^2, ``skew`` y and ``skews`` q, over
-    ``labels`` counts, ``edge`` L. A release with Gaussian DP has a length only.
+    ``labels`` counts. ``edge`` is L, which may be put off up to ``farthest``. A release with
+    Gaussian DP has a length only.
     """
 
     length: float
@@ -41,20 +42,22 @@ class Leg:
     skew: float = 0.0
     skews: float = 0.0
     labels: int = 0
-    edge: float = math.inf
+    edge: float = 0.0
+    farthest: float = math.inf
 
 
 def leg_of(move: Move) -> Leg:
     """The leg of a release whose rounding is followed."""
     widened, skewed = (move.widening, move.widenings), (move.skew, move.skews)
-    return Leg(move.length, *widened, *skewed, move.labels, move.rounding.edge)
+    edges = move.rounding.edge, move.rounding.farthest
+    return Leg(move.length, *widened, *skewed, move.labels, *edges)
 
 
 def longest(legs: Sequence[Leg]) -> Leg:
     """What holds of all of these legs."""
-    names = ("length", "widening", "widenings", "skew", "skews", "labels")
+    names = ("length", "widening", "widenings", "skew", "skews", "labels", "edge")
     most = {name: max(getattr(leg, name) for leg in legs) for name in names}
-    return Leg(**most, edge=min(leg.edge for leg in legs))
+    return Leg(**most, farthest=min(leg.farthest for leg in legs))
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,12 @@ class Journey:
     def labels(self) -> int:
         """Counts whose rounding is followed."""
         return int(self._largest("labels"))
+
+    @property
+    def edge(self) -> float:
+        """L of all legs; infinite if one of them cannot put off its own so far."""
+        edge = max(leg.edge for leg, _ in self.legs)
+        return edge if all(edge < leg.farthest for leg, _ in self.legs) else math.inf
 
     @cached_property
     def places(self) -> list[tuple[Leg, int]]:
@@ -117,9 +126,8 @@ class Journey:
     def _skew(self, levels: Levels) -> Floats:
         """What the skewness of rounding adds, as if all releases shared the worst of each."""
         most = max(leg.skew for leg, _ in self.legs)
-        edge = min(leg.edge for leg, _ in self.legs)
         parts = largest([((leg.skews / most) ** 2, times) for leg, times in self.legs], self.number)
-        return most * skewed(levels, self.labels, parts, edge)
+        return most * skewed(levels, self.labels, parts, self.edge)
 
     def _largest(self, name: str, power: int = 1) -> float:
         """The sum over those releases in which it is largest."""

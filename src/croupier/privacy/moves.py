@@ -13,8 +13,7 @@ import numpy as np
 from scipy.special import ndtri_exp
 
 from croupier.privacy.levels import Levels
-from croupier.privacy.pace import Pace, steady
-from croupier.privacy.rounding import Rounding, find_rounding
+from croupier.privacy.rounding import Rounding
 from croupier.privacy.skewness import skewed
 from croupier.privacy.slopes import LARGEST_TAIL
 from croupier.privacy.tails import Floats
@@ -116,20 +115,6 @@ class Move:
         """What the skewness of rounding adds."""
         parts = (self.skews / self.skew) ** 2
         return self.skew * skewed(levels, self.labels, parts, self.rounding.edge)
-
-
-def rounded_pace(coins: int, distance: float, labels: int, tau: float, plain: float) -> Pace:
-    """The pace of one release of counts of fair coins.
-
-    ``plain`` is the first certificate's mu, which holds too. Half of every label's tail goes to
-    its own count, the other halves to the release as a whole.
-    """
-    rounding, top = find_rounding(coins, math.ceil(distance), tau / 2), highest(labels, tau, plain)
-    if rounding is None or top is None:
-        return steady(plain)
-    levels = Levels(top)
-    speeds = np.maximum.accumulate(Move(rounding, distance, labels).speeds(levels)) * (1 + 1e-8)
-    return Pace(min(plain, float(speeds[-1])), levels.ends, tuple(speeds.tolist()))
 
 
 def highest(counts: int, tau: float, plain: float) -> float | None:

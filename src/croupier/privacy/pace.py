@@ -15,6 +15,8 @@ ROUNDED = 1e-9
 """More than what floating point takes off a gain or a way, in units of itself."""
 SLOWEST = 1e5
 """The longest time over all levels at which that is so of a way that a clock measures."""
+QUICKEST = 1e-9
+"""The least time on a piece that such a clock can tell."""
 LONGEST, SHORTENED = 1e7, 1e-7
 """The same for a gain of tests that no clock measures, and what it takes off their ways."""
 
@@ -72,26 +74,33 @@ class Clocked(Pace):
 
         None if a test might cross all the levels that are known, or gains less than last digits.
         """
-        cuts = np.append(0.0, self.levels)
-        clock = np.append(0.0, np.cumsum(np.diff(cuts) / np.array(self.mus)))
+        cuts, mus = self._known
+        clock = np.append(0.0, np.cumsum(np.diff(cuts) / mus))
         if not 1 <= clock[-1] <= LONGEST:
             return None
         if clock[-1] > SLOWEST:
-            return self._short_ways(cuts)
+            return _short_ways(cuts, mus)
         both, times = np.append(-cuts[:0:-1], cuts), np.append(-clock[:0:-1], clock)
         # A way bends where it starts at a cut, and where it ends at one.
         bends = np.union1d(clock, times[(times >= -1) & (times <= clock[-1] - 1)] + 1)
         starts = np.interp(bends, clock, cuts)
         return starts, (starts - np.interp(bends - 1, times, both)) * (1 + ROUNDED)
 
-    def _short_ways(self, cuts: Floats) -> tuple[Floats, Floats] | None:
-        """The ways of tests so slow that a step of theirs is lost in the clock's last digits.
+    @property
+    def _known(self) -> tuple[Floats, Floats]:
+        """Cuts and speeds up to the first piece on which no time passes, or nothing is known."""
+        cuts, mus = np.append(0.0, self.levels), np.array(self.mus)
+        known = np.logical_and.accumulate(np.diff(cuts) / mus > QUICKEST)
+        return cuts[: 1 + np.count_nonzero(known)], mus[known]
 
-        They do not leave the pieces next to their own. None if one might.
-        """
-        mus = np.array(self.mus)
-        ways = np.maximum(np.append(mus[0], mus), np.append(mus, mus[-1]))
-        return (cuts, ways * (1 + SHORTENED)) if mus.max() <= np.diff(cuts).min() else None
+
+def _short_ways(cuts: Floats, mus: Floats) -> tuple[Floats, Floats] | None:
+    """The ways of tests so slow that a step of theirs is lost in the clock's last digits.
+
+    They do not leave the pieces next to their own. None if one might.
+    """
+    ways = np.maximum(np.append(mus[0], mus), np.append(mus, mus[-1]))
+    return (cuts, ways * (1 + SHORTENED)) if mus.max() <= np.diff(cuts).min() else None
 
 
 def _farthest(starts: Floats, ways: Floats, epsilon: float) -> float:

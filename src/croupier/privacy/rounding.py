@@ -25,6 +25,9 @@ TOUCH = 3.0
 FLAT, FURTHER, LEVELS = 2.0, 1.15, 24
 """Levels at which a rising slope is looked at: the first, the next by a factor, how many."""
 
+DECIDING = 4.0
+"""How far below the edge levels decide: there a parabola touches the slope of cells around z."""
+
 MOST_RISING = 10**9
 """Coins up to which that is worth more than some last digits."""
 
@@ -52,7 +55,12 @@ class Rounding:
     @property
     def follows(self) -> bool:
         """Whether every threshold moves the way of its input."""
-        return self.slope > math.sqrt(1 + self.spread / 4) * self.spread / 2 * self.edge
+        return self.edge < self.farthest
+
+    @property
+    def farthest(self) -> float:
+        """The quantile up to which thresholds would do so: any edge below it is as good."""
+        return self.slope / (math.sqrt(1 + self.spread / 4) * self.spread / 2)
 
 
 def find_rounding(coins: int, shift: int, tau: float) -> Rounding | None:
@@ -69,7 +77,7 @@ def find_rising(coins: int, shift: int, tau: float) -> Rounding | None:
     if steepest is None or coins > MOST_RISING:
         return steepest
     flat, growth = _increments(coins, find_window(coins, 0.5, tau).high + shift)
-    slope, rising = _squared(flat, 0.0, growth, steepest.width)
+    slope, rising = _around(flat, growth, steepest.width, max(1.0, steepest.edge - DECIDING))
     found = replace(steepest, slope=slope, rising=rising)
     return found if found.follows and slope < steepest.slope else steepest
 
@@ -153,5 +161,9 @@ class Cell:
 def _squared(constant: float, linear: float, square: float, width: float) -> tuple[float, float]:
     """A and C of A + C z^2, from the terms at a cell no further than ``width`` from z."""
     square += linear / (2 * TOUCH)
-    steady = constant + linear * TOUCH / 2
-    return steady + square * (width + width * width), square * (1 + width)
+    return _around(constant + linear * TOUCH / 2, square, width, 1.0)
+
+
+def _around(steady: float, square: float, width: float, level: float) -> tuple[float, float]:
+    """The same from A + C (|z| + w)^2: 2 w |z| is at most w (z^2 / level + level)."""
+    return steady + square * (level * width + width * width), square * (1 + width / level)

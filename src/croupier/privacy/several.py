@@ -57,7 +57,7 @@ def composed(parts: Sequence[tuple[Part, int]], tau: float, number: int | None =
         return steady(mu)
     journey = Journey(tuple(_gathered(parts)), number)
     top = highest(journey.labels, tau, plain)
-    if top is None or max(top, journey.length) > DEEPEST:
+    if top is None or max(top, journey.length, journey.edge) > DEEPEST:
         return steady(mu)
     return _travelled(journey, Levels(top, PIECES), mu).at_least(least)
 
