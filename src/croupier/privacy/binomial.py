@@ -12,7 +12,7 @@ from croupier.privacy.guarantee import TAIL_SHARE
 from croupier.privacy.journeys import leg_of
 from croupier.privacy.moves import Move
 from croupier.privacy.pace import Pace, steady
-from croupier.privacy.rounding import find_rising
+from croupier.privacy.rounding import find_rising, least_step
 from croupier.privacy.several import Part, composed, gaussian
 from croupier.privacy.single import rounded_pace
 from croupier.privacy.slopes import Slope, find_slope, find_window
@@ -21,7 +21,8 @@ MOST_DELTA = math.nextafter(1.0, 0.0)
 COINS_TO_ROUND = 500
 """Coins from which the second certificate is asked; with fewer the numbers of MATH 4 stand."""
 ROUNDING_SHARE = 0.01
-"""What rounding adds to mu before the second certificate is asked, and at least with it."""
+"""What is added to the mu of the slope at the centre before the second certificate is asked, and
+at least with it."""
 
 
 @dataclass(frozen=True)
@@ -74,15 +75,16 @@ class CountRelease:
         """The same level by level.
 
         Of one report: MATH 4, and where rounding shows in it the second certificate (PROOF 8).
-        That one takes the share of rounding down to ``ROUNDING_SHARE`` and no further, so that
-        fine grids keep the numbers of MATH 4 and mu has no jump where the two meet.
+        That one goes down to what is ``shown`` and no further, so that fine grids keep the
+        numbers of MATH 4 and mu has no jump where the two meet.
         """
         if not self.fits(tau):
             return steady(math.inf)
-        plain, shown = self.plain(tau), self.shown(tau)
-        if plain <= shown or not self.follows:
+        plain = self.plain(tau)
+        if not self.follows or plain <= self.shown:
             return steady(plain)
-        return rounded_pace(self.coins, self.distance, self.labels, tau, plain).at_least(shown)
+        pace = rounded_pace(self.coins, self.distance, self.labels, tau, plain)
+        return pace.at_least(self.shown)
 
     @property
     def follows(self) -> bool:
@@ -96,9 +98,10 @@ class CountRelease:
             return slope.mu(self.distance, self.labels)
         return slope.slope * self.reach * (1 + 1e-14)
 
-    def shown(self, tau: float) -> float:
-        """The mu from which on rounding shows in it."""
-        return (1 + ROUNDING_SHARE) * self._slope(tau).slope * self.reach
+    @property
+    def shown(self) -> float:
+        """The mu from which on rounding, or a slope that rises with the level, shows in it."""
+        return (1 + ROUNDING_SHARE) * least_step(self.coins) * self.distance
 
     def _slope(self, tau: float) -> Slope:
         return find_slope(self.coins, self.bias, self.shift, tau)
@@ -112,8 +115,8 @@ class CountRelease:
         if rounding is None:
             return gaussian(pace.mu, self.mu(tau / 2))
         move = Move(rounding, self.distance, self.labels)
-        plain, shown = self.plain(tau), (1 + ROUNDING_SHARE) * rounding.slope * self.distance
-        return Part(pace.mu, plain, min(plain, shown), leg_of(move), shows=plain > shown)
+        plain, shows = self.plain(tau), self.plain(tau) > self.shown
+        return Part(pace.mu, plain, min(plain, self.shown), leg_of(move), shows)
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,7 @@ def _rounding(coins: int, shift: int, high: int) -> Rounding | None:
     law = binomial(coins, 0.5)
     before, edge = (float(z) for z in quantiles(law, high + shift - 1, high + shift))
     step = (edge - before + quantile_error(law, edge)) * (1 + 1e-9)
-    cell = Cell(step, _least_step(coins) ** 2 * (1 - 1e-9), edge * (1 + 1e-9))
+    cell = Cell(step, least_step(coins) ** 2 * (1 - 1e-9), edge * (1 + 1e-9))
     width = plain.slope * shift + plain.deviation + step
     steady, growing = _squared(*cell.left_over, width)
     steadily, growingly = _squared(*cell.steepness, width)
@@ -120,7 +120,8 @@ def _rounding(coins: int, shift: int, high: int) -> Rounding | None:
     return found if found.follows else None
 
 
-def _least_step(coins: int) -> float:
+@lru_cache(maxsize=4096)
+def least_step(coins: int) -> float:
     """The increment of z at the centre, which is the smallest (Lemma M)."""
     if coins % 2 == 0:
         return 2 * centre_quantile(coins)
