@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, reduce
 
@@ -27,6 +27,7 @@ from croupier.privacy.binomial import BinomialCurve, CountRelease
 from croupier.privacy.levels import Levels
 from croupier.privacy.moves import Move
 from croupier.privacy.pace import Pace
+from croupier.privacy.placements import PlacedCurve
 from croupier.privacy.rounding import find_rounding
 from croupier.privacy.slopes import Slope, find_slope, find_window, general_slope
 from croupier.privacy.tails import binomial, quantiles
@@ -371,12 +372,29 @@ def true_delta(
     interval: float = 2e-4,
 ) -> float:
     """The library's bound on delta, from above or below, composed over labels."""
+    losses = label_losses(coins, steps, pessimistic=pessimistic, interval=interval)
+    return composed_delta([losses], epsilon)
+
+
+def label_losses(
+    coins: int,
+    steps: tuple[Floats, Floats],
+    *,
+    pessimistic: bool = False,
+    interval: float,
+    times: int = 1,
+) -> list[pld.PrivacyLossDistribution]:
+    """The losses of all labels that differ, in so many releases."""
     pairs = Counter(zip(*(values.tolist() for values in steps), strict=True))
-    parts = [
-        _label_losses(coins, one, other, pessimistic, interval).self_compose(times)
-        for (one, other), times in pairs.items()
+    return [
+        _label_losses(coins, one, other, pessimistic, interval).self_compose(labels * times)
+        for (one, other), labels in pairs.items()
         if one != other
     ]
+
+
+def composed_delta(releases: Iterable[list[pld.PrivacyLossDistribution]], epsilon: float) -> float:
+    parts = itertools.chain.from_iterable(releases)
     total = reduce(lambda one, other: one.compose(other), parts)
     return float(total.get_delta_for_epsilon(epsilon))
 
@@ -436,17 +454,40 @@ def test_the_certificate_is_above_the_true_delta_and_close_to_it(
         assert true_delta(coins, steps, epsilon, pessimistic=False) <= delta
 
 
+Releases = Sequence[tuple[int, float, int]]
+"""Coins, steps per unit, and how often."""
+
+
 def worst_delta(coins: int, grid: float, dim: int, epsilon: float, times: int = 1) -> float:
     """The library's bound from below for the worse of two pairs, in so many releases."""
-    first, second = worst_pair(dim)
-    pairs = [(grid * (first + 1), grid * (second + 1)), half_steps(grid * SENSITIVITY)]
-    repeated = [(np.tile(one, times), np.tile(other, times)) for one, other in pairs]
+    return worst_delta_of([(coins, grid, times)], dim, epsilon)
+
+
+def worst_delta_of(releases: Releases, dim: int, epsilon: float) -> float:
+    """The same for releases that differ: with one kind of pair in all of them."""
     # Losses grow with the grid; narrower cells than that needs only take longer.
-    interval = 1e-5 * min(grid, 1.0)
+    interval = 1e-5 * min(1.0, *(grid for _, grid, _ in releases))
     return max(
-        true_delta(coins, steps, epsilon, pessimistic=False, interval=interval)
-        for steps in repeated
+        composed_delta(
+            [
+                label_losses(coins, steps(grid, dim), interval=interval, times=times)
+                for coins, grid, times in releases
+            ],
+            epsilon,
+        )
+        for steps in (far_steps, wide_steps)
     )
+
+
+def far_steps(grid: float, dim: int) -> tuple[Floats, Floats]:
+    """The pair that attains the sensitivity."""
+    first, second = worst_pair(dim)
+    return grid * (first + 1), grid * (second + 1)
+
+
+def wide_steps(grid: float, _: int) -> tuple[Floats, Floats]:
+    """The pair that rounding changes the most."""
+    return half_steps(grid * SENSITIVITY)
 
 
 COARSE = [
@@ -527,6 +568,8 @@ RETURNING = [
     # Deeper than any count's own window.
     (2000, 12.7, 10, 1e-12),
     (2000, 17.3, 2, 1e-12),
+    # Once, and far enough to see the slope rise.
+    (2000, 35.0, 1, 1e-8),
 ]
 
 
@@ -542,6 +585,57 @@ def test_a_returning_user_is_not_overcharged_on_coarse_grids_either(
     curve = BinomialCurve(((CountRelease(coins, 0.5, distance, labels), times),))
     delta = curve.delta(epsilon)
     found = worst_delta(coins, grid, dim, epsilon, times)
+    assert found <= delta
+    assert needed_mu(delta, epsilon) <= 1.02 * needed_mu(found, epsilon)
+
+
+# Batches that differ in coins and in grids, so that none is the worst at every epsilon.
+MIXED = [
+    ([(2500, 0.0213, 2), (2000, 0.0245, 1), (2500, 0.0197, 1), (2000, 0.019, 1)], 20, 1e-5),
+    ([(2500, 0.0465, 5), (2000, 0.0447, 1), (2000, 0.0543, 2), (4000, 0.0564, 1)], 10, 1e-12),
+    ([(2000, 0.3, 20), (9000, 0.5, 20)], 5, 1e-5),
+    ([(2000, 0.25, 4), (6000, 3.0, 1)], 5, 1e-6),
+    ([(2000 + 150 * number, 0.1 + 0.03 * number, 1) for number in range(8)], 10, 1e-5),
+    ([(2000, 3.0, 2), (3000, 5.0, 1), (2500, 1.0, 4)], 20, 1e-9),
+]
+
+
+@pytest.mark.parametrize(("releases", "dim", "near"), MIXED)
+def test_releases_that_differ_are_not_overcharged_either(
+    releases: Releases, dim: int, near: float
+) -> None:
+    assert_close(releases, None, dim, near)
+
+
+# The last batch may come again and again; here that is the worst of what can happen.
+PLACED = [
+    ([(4000, 0.1191, 1), (2000, 0.107, 1), (2000, 0.1397, 1), (9000, 0.3135, 1)], 10, 1e-9),
+    ([(2500, 0.0271, 1), (9000, 0.0481, 1), (2000, 0.0182, 1), (9000, 0.0615, 1)], 10, 1e-7),
+    ([(2000, 1.0, 1), (9000, 2.2, 1), (4000, 1.5, 1)], 5, 1e-5),
+]
+
+
+@pytest.mark.parametrize(("releases", "dim", "near"), PLACED)
+def test_a_user_in_any_of_batches_that_differ_is_not_overcharged_either(
+    releases: Releases, dim: int, near: float
+) -> None:
+    assert_close(releases, len(releases) - 1, dim, near)
+
+
+def assert_close(releases: Releases, visits: int | None, dim: int, near: float) -> None:
+    """Not below the truth and within 2 % of it, near this delta."""
+    labels = dim + dim * (dim + 1) // 2
+    counts = [
+        (CountRelease(coins, 0.5, grid * SENSITIVITY, labels), times)
+        for coins, grid, times in releases
+    ]
+    taken = [(*releases[-1][:2], visits)] if visits else releases
+    mu = math.sqrt(
+        sum(4 * times * (grid * SENSITIVITY) ** 2 / coins for coins, grid, times in taken)
+    )
+    epsilon = gdp.epsilon_of(mu, near)
+    curve = PlacedCurve(tuple(counts), visits) if visits else BinomialCurve(tuple(counts))
+    delta, found = curve.delta(epsilon), worst_delta_of(taken, dim, epsilon)
     assert found <= delta
     assert needed_mu(delta, epsilon) <= 1.02 * needed_mu(found, epsilon)
 
@@ -598,6 +692,24 @@ def test_no_second_input_is_above_the_bound_of_batches_that_differ(
     for level in (1.0, 2.0, 3.0):
         exact = adaptive_delta(menus, mu * level)
         assert 0.6 < exact / BinomialCurve(releases).delta(mu * level) <= 1 + 1e-9
+
+
+@pytest.mark.parametrize(
+    "kinds", list(itertools.permutations(((500, 0.2), (900, 0.27), (700, 0.3))))
+)
+def test_no_second_batch_chosen_by_the_first_answer_is_above_the_bound(
+    kinds: tuple[tuple[int, float], ...],
+) -> None:
+    """A user in two of three batches, the last of which may come again."""
+    releases = tuple((CountRelease(coins, 0.5, distance, 1), 1) for coins, distance in kinds)
+    curve, menus = PlacedCurve(releases, 2), [menu(*kind) for kind in kinds]
+    mu = math.sqrt(2) * max(2 * distance / math.sqrt(coins) for coins, distance in kinds)
+    for level in (1.0, 2.0, 3.0):
+        exact = max(
+            adaptive_delta([first, [pair for later in menus[place:] for pair in later]], mu * level)
+            for first, place in zip(menus, (1, 2, 2), strict=True)
+        )
+        assert 0.6 < exact / curve.delta(mu * level) <= 1 + 1e-9
 
 
 @pytest.mark.slow

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from croupier.privacy import losses
-from croupier.privacy.losses import Losses, composed, mirrored, split
+from croupier.privacy import gdp, losses
+from croupier.privacy.losses import Losses, composed, dominating, mirrored, split, together
 
 RESPONSE = np.array([math.exp(1.0), 1.0]) / (math.exp(1.0) + 1)
 """Randomised response with epsilon 1, and its two losses."""
@@ -98,3 +98,59 @@ def test_the_slope_is_the_derivative_of_delta_in_the_exponential() -> None:
     made = composed(split(EDGES, RESPONSE, 0.5), 3)
     rise = made.delta(0.21) - made.delta(0.2)
     assert rise / (math.exp(0.21) - math.exp(0.2)) == pytest.approx(-made.slope(0.2), rel=1e-6)
+
+
+# A pair for a curve.
+
+
+def tabled(mu: float, step: float, cells: int) -> np.ndarray:
+    return np.array([gdp.delta_of(mu, step * cell) for cell in range(cells + 1)])
+
+
+@pytest.mark.parametrize("mu", [0.01, 0.7, 3.0])
+def test_a_pair_has_its_curve_on_the_grid_and_is_no_better_in_between(mu: float) -> None:
+    step = mu / 16
+    made = dominating(tabled(mu, step, 16 * 12), step)
+    assert made is not None
+    assert made.masses.sum() + made.infinite == pytest.approx(1, abs=1e-12)
+    assert made.masses @ np.exp(-made.grid) + made.infinite == pytest.approx(1, abs=1e-12)
+    for cell in (0, 1, 5, 40, 100):
+        assert made.delta(step * cell) == pytest.approx(gdp.delta_of(mu, step * cell), rel=1e-7)
+        assert made.delta(step * (cell + 0.5)) > gdp.delta_of(mu, step * (cell + 0.5))
+
+
+@pytest.mark.parametrize("mu", [0.01, 0.7, 3.0])
+def test_pairs_of_curves_compose_as_the_curves_do(mu: float) -> None:
+    first = dominating(tabled(mu, mu / 32, 32 * 14), mu / 32)
+    second = dominating(tabled(mu / 3, mu / 64, 64 * 6), mu / 64)
+    assert first is not None
+    assert second is not None
+    for made, true in (
+        (composed(first, 9), 3 * mu),
+        (together(first, second), math.hypot(mu, mu / 3)),
+        (together(second, first), math.hypot(mu, mu / 3)),
+    ):
+        for level in (0.1, 0.5, 2.0, 4.0):
+            epsilon = true * level
+            needed = gdp.mu_of(epsilon, made.delta(epsilon))
+            assert true <= needed <= true * (1 + 5e-4)
+
+
+def test_what_is_above_the_lower_hull_of_a_curve_does_not_count() -> None:
+    clean = tabled(1.0, 0.1, 120)
+    bent = clean.copy()
+    bent[35] *= 1.5
+    made, bumped = dominating(clean, 0.1), dominating(bent, 0.1)
+    assert made is not None
+    assert bumped is not None
+    for cell in (0, 20, 34, 36, 60):
+        assert bumped.delta(0.1 * cell) == pytest.approx(made.delta(0.1 * cell), rel=1e-7)
+    low, high, place = (math.exp(0.1 * cell) for cell in (34, 36, 35))
+    chord = (clean[34] * (high - place) + clean[36] * (place - low)) / (high - low)
+    assert bumped.delta(3.5) == pytest.approx(chord, rel=1e-7)
+    assert bumped.delta(3.5) > made.delta(3.5)
+
+
+def test_a_curve_of_nothing_that_an_exchange_turns_round_has_no_pair() -> None:
+    assert dominating(np.array([0.9, 0.0, 0.0]), 0.1) is None
+    assert dominating(np.array([math.nan, 0.1]), 0.1) is None

@@ -243,9 +243,9 @@ def test_journeys_too_deep_or_with_too_large_tails_keep_the_squares() -> None:
     part = COARSE.part(TAU)
     assert isinstance(composed([(part, 2)], 1e-3), Clocked)
     assert composed([(part, 10**6)], 1e-3) == steady(composed([(part, 10**6)], 1e-3).mu)
-    far = replace(part, plain=DEEPEST, mu=DEEPEST)
+    far = replace(part, plain=DEEPEST, paces=(steady(DEEPEST),))
     assert composed([(far, 2)], TAU) == steady(composed([(far, 2)], TAU).mu)
-    endless = Part(0.1, 0.1, 0.1, Leg(math.inf), shows=True)
+    endless = Part((steady(0.1),), 0.1, 0.1, Leg(math.inf), shows=True)
     assert composed([(endless, 2), (part, 1)], TAU).levels == ()
 
 

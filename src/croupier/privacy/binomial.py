@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from croupier.arguments import positive, whole
+from croupier.errors import GuaranteeError
+from croupier.privacy.apart import apart
 from croupier.privacy.budget import LEAST_DELTA
 from croupier.privacy.guarantee import TAIL_SHARE
 from croupier.privacy.journeys import leg_of
+from croupier.privacy.losses import Losses
 from croupier.privacy.moves import Move
 from croupier.privacy.pace import Pace, steady
 from croupier.privacy.rounding import find_rising, least_step
@@ -20,6 +24,8 @@ from croupier.privacy.slopes import Slope, find_slope, find_window
 MOST_DELTA = math.nextafter(1.0, 0.0)
 COINS_TO_ROUND = 500
 """Coins from which the second certificate is asked; with fewer the numbers of MATH 4 stand."""
+LEAST_TAIL = 1e-32
+"""Tails of one count down to which curves are tabled, which are so for deltas above 1e-31."""
 ROUNDING_SHARE = 0.01
 """What is added to the mu of the slope at the centre before the second certificate is asked, and
 at least with it."""
@@ -115,8 +121,8 @@ class CountRelease:
         if rounding is None:
             return gaussian(pace.mu, self.mu(tau / 2))
         move = Move(rounding, self.distance, self.labels)
-        plain, shows = self.plain(tau), self.plain(tau) > self.shown
-        return Part(pace.mu, plain, min(plain, self.shown), leg_of(move), shows)
+        plain, shown = self.plain(tau), self.shown
+        return Part((pace,), plain, min(plain, shown), leg_of(move), shows=plain > shown)
 
 
 @dataclass(frozen=True)
@@ -149,12 +155,18 @@ class BinomialCurve:
         """What answers at ``delta`` rest on."""
         tau = self.tau(known_delta(delta))
         (first, times), *others = self.releases
-        if times == 1 and not others:
+        if times == 1 and not others and not self.visits:
             return first.pace(tau)
-        return self._together(tau)
+        return composed(self.parts(tau), tau, self.visits)
 
-    def _together(self, tau: float) -> Pace:
-        return composed([(release.part(tau), times) for release, times in self.releases], tau)
+    @property
+    def visits(self) -> int | None:
+        """In how many of the releases the user is at most; None if in all."""
+        return None
+
+    def parts(self, tau: float) -> list[tuple[Part, int]]:
+        """What is known of every release outside tails of ``tau``, and how often it comes."""
+        return [(release.part(tau), times) for release, times in self.releases]
 
     def bound(self, epsilon: float, delta: float) -> float:
         """tau' + (1 - tau') times the pace's delta, with the tails that belong to ``delta``."""
@@ -163,8 +175,20 @@ class BinomialCurve:
     def _bound(self, pace: Pace, epsilon: float, delta: float) -> float:
         if math.isinf(pace.mu):
             return 1.0
+        found = self._with_tails(pace.delta(epsilon), delta)
+        if found <= delta:
+            return found
+        return min(found, self._with_tails(self._apart(epsilon, delta), delta))
+
+    def _with_tails(self, gain: float, delta: float) -> float:
         tails = -math.expm1(self.counts * math.log1p(-self.tau(delta)))
-        return (tails + (1 - tails) * pace.delta(epsilon)) * (1 + 1e-12)
+        return (tails + (1 - tails) * gain) * (1 + 1e-12)
+
+    def _apart(self, epsilon: float, delta: float) -> float:
+        """What the curves of releases that differ prove, outside tails no larger than allowed."""
+        tau = 2.0 ** math.floor(math.log2(self.tau(delta)))
+        losses = _losses(self, tau) if tau >= LEAST_TAIL else None
+        return losses.delta(epsilon) if losses else 1.0
 
     def holds(self, epsilon: float, delta: float) -> bool:
         """Whether ``(epsilon, delta)`` is proved."""
@@ -208,9 +232,21 @@ class BinomialCurve:
 class SquaresCurve(BinomialCurve):
     """What the squares of mu prove, which add up whichever releases come together."""
 
-    def _together(self, tau: float) -> Pace:
+    def parts(self, tau: float) -> list[tuple[Part, int]]:
+        """The mu of every release."""
         mus = ((release.mu(tau), times) for release, times in self.releases)
-        return composed([(gaussian(mu, mu), times) for mu, times in mus], tau)
+        return [(gaussian(mu, mu), times) for mu, times in mus]
+
+
+@lru_cache(maxsize=256)
+def _losses(curve: BinomialCurve, tau: float) -> Losses | None:
+    """For every power of two anew: tables take too long to have them for every delta."""
+    if len(curve.releases) == 1:
+        return None
+    try:
+        return apart(curve.parts(tau), tau, curve.visits)
+    except GuaranteeError:  # The general form may refuse: then nothing is known.
+        return None
 
 
 def known_delta(delta: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
@@ -85,15 +85,8 @@ class Journey:
 
     @cached_property
     def places(self) -> list[tuple[Leg, int]]:
-        """The longest legs: whichever releases it is, each finds a place that is no shorter.
-
-        Where there are more of them than places, a place may be taken by any shorter one.
-        """
-        legs = sorted(self.legs, key=lambda pair: pair[0].length)
-        if sum(times for _, times in legs) > self.number:
-            widest = itertools.accumulate((leg for leg, _ in legs), lambda *two: longest(two))
-            legs = [(leg, times) for leg, (_, times) in zip(widest, legs, strict=True)]
-        return first(legs[::-1], self.number)
+        """The longest legs: whichever releases it is, each finds a place that is no shorter."""
+        return covering(self.legs, self.number, lambda leg: leg.length, longest)
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -139,6 +132,23 @@ def _grouped(kinds: Sequence[Kind]) -> list[Groups]:
     """In how many groups tests may be told about moves: the best counts."""
     wide = sum(kind.widening > 0 for kind in kinds)
     return [together(kinds)] if wide > MOST_APART else [apart(kinds), together(kinds)][:wide]
+
+
+def covering(
+    values: Sequence[tuple[Value, int]],
+    number: int,
+    size: Callable[[Value], float],
+    cover: Callable[[Sequence[Value]], Value],
+) -> list[tuple[Value, int]]:
+    """The ``number`` largest, as places: whichever values it is, each finds one no smaller.
+
+    Where there are more of them than places, a place may be taken by any smaller one.
+    """
+    ordered = sorted(values, key=lambda pair: size(pair[0]))
+    if sum(times for _, times in ordered) > number:
+        covers = itertools.accumulate((value for value, _ in ordered), lambda *two: cover(two))
+        ordered = [(value, times) for value, (_, times) in zip(covers, ordered, strict=True)]
+    return first(ordered[::-1], number)
 
 
 def largest(values: Sequence[tuple[float, int]], number: int) -> float:

@@ -85,16 +85,48 @@ def mirrored(upper: Losses) -> Losses:
     return Losses(upper.step, -top, masses, upper.infinite)
 
 
+def dominating(deltas: Floats, step: float) -> Losses | None:
+    """The losses of a pair that an exchange turns round, no better than ``deltas`` say.
+
+    ``deltas`` are bounds at the multiples of ``step``, from 0 on. What they bound is convex in
+    exp(epsilon), so their lower hull bounds it as well, everywhere: that is the pair (Doroshenko
+    and others 2022). None if an exchange would not turn it round.
+    """
+    ratios = np.exp(step * np.arange(deltas.size))
+    hull = _lower_hull(ratios, deltas)
+    slopes = np.append(np.diff(hull) / np.diff(ratios), 0.0)
+    wrong = np.maximum(np.diff(slopes), 0.0)
+    right = wrong * ratios[1:]
+    middle = (1 - float(hull[-1]) - right.sum() - wrong.sum()) / 2
+    if not middle >= 0:
+        return None
+    return mirrored(Losses(step, 0, np.append(middle, right), float(hull[-1])))
+
+
+def _lower_hull(places: Floats, values: Floats) -> Floats:
+    """The largest convex function that is nowhere above these values, at their places."""
+    kept: list[tuple[float, float]] = []
+    for place, value in zip(places.tolist(), values.tolist(), strict=True):
+        while len(kept) > 1 and _slope(*kept[-2:]) >= _slope(kept[-1], (place, value)):
+            kept.pop()
+        kept.append((place, value))
+    return np.asarray(np.interp(places, *np.array(kept).T), np.float64)
+
+
+def _slope(first: tuple[float, float], second: tuple[float, float]) -> float:
+    return (second[1] - first[1]) / (second[0] - first[0])
+
+
 def composed(losses: Losses, times: int) -> Losses:
     """The losses of ``times`` independent copies, by repeated squaring."""
     if whole("times", times, 1) == 1:
         return losses
     half = composed(losses, times // 2)
-    double = _together(half, half)
-    return _together(double, losses) if times % 2 else double
+    double = together(half, half)
+    return together(double, losses) if times % 2 else double
 
 
-def _together(first: Losses, second: Losses) -> Losses:
+def together(first: Losses, second: Losses) -> Losses:
     """The sum of two independent losses, on the coarser grid or one coarser still."""
     step = max(first.step, second.step)
     first, second = _on(first, step), _on(second, step)

@@ -8,11 +8,10 @@ from functools import lru_cache
 
 from croupier.arguments import positive, whole
 from croupier.errors import GuaranteeError
-from croupier.privacy.binomial import BinomialCurve, CountRelease, SquaresCurve, known_delta
+from croupier.privacy.binomial import BinomialCurve, CountRelease, SquaresCurve
 from croupier.privacy.bits import Batch, fewest
 from croupier.privacy.budget import Budget
-from croupier.privacy.pace import Pace
-from croupier.privacy.several import Part, composed, gaussian, worst
+from croupier.privacy.several import Part, gaussian, worst
 
 FINENESS = 1000
 
@@ -44,10 +43,9 @@ class TreeCurve(BinomialCurve):
         squares = {level: node.labels * most for level, (node, most) in self._numbered}
         return sum(squares.values())
 
-    def pace(self, delta: float) -> Pace:
-        """What answers at ``delta`` rest on, in the worst nodes of every level."""
-        tau = self.tau(known_delta(delta))
-        return composed([self._part(level, tau) for level in dict.fromkeys(self.levels)], tau)
+    def parts(self, tau: float) -> list[tuple[Part, int]]:
+        """What is known of the worst nodes of every level."""
+        return [self._part(level, tau) for level in dict.fromkeys(self.levels)]
 
     def _part(self, level: int, tau: float) -> tuple[Part, int]:
         """The worst node of a level, and how often the user is in such a one."""

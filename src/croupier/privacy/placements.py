@@ -11,12 +11,10 @@ from croupier.privacy.binomial import (
     BinomialCurve,
     CountRelease,
     confirmed,
-    known_delta,
 )
 from croupier.privacy.budget import LEAST_DELTA
 from croupier.privacy.guarantee import WorstCurve
-from croupier.privacy.pace import Pace
-from croupier.privacy.several import composed
+from croupier.privacy.several import Part
 
 
 @dataclass(frozen=True)
@@ -62,12 +60,15 @@ class PlacedCurve(BinomialCurve):
         """Counts released with the user in them."""
         return self.releases[0][0].labels * self.participations
 
-    def pace(self, delta: float) -> Pace:
-        """What holds in whichever of the batches the user is."""
-        tau = self.tau(known_delta(delta))
+    @property
+    def visits(self) -> int:
+        """In whichever of the batches the user is."""
+        return self.participations
+
+    def parts(self, tau: float) -> list[tuple[Part, int]]:
+        """What is known of every batch, and how often a user may be in it."""
         *once, last = (release.part(tau) for release, _ in self.releases)
-        places = [*((part, 1) for part in once), (last, self.participations)]
-        return composed(places, tau, self.participations)
+        return [*((part, 1) for part in once), (last, self.participations)]
 
 
 def placed(

@@ -23,27 +23,34 @@ MUS = ("mu", "plain", "least")
 class Part:
     """What is known of one release.
 
-    It has Gaussian DP with ``mu``, and with ``plain`` before its rounding was followed. All parts
-    together are nowhere taken to be better than ``least``. On coarse grids rounding ``shows``.
+    Each of ``paces`` may be the one that it has. It has Gaussian DP with ``plain`` before its
+    rounding is followed. All parts together are nowhere taken to be better than ``least``. On
+    coarse grids rounding ``shows``.
     """
 
-    mu: float
+    paces: tuple[Pace, ...]
     plain: float
     least: float
     leg: Leg
     shows: bool
 
+    @property
+    def mu(self) -> float:
+        """The Gaussian DP that it has."""
+        return max(pace.mu for pace in self.paces)
+
 
 def gaussian(mu: float, halved: float) -> Part:
     """A part of which a mu is known, and one with ``halved`` tails."""
-    return Part(mu, mu, mu, Leg(halved), shows=False)
+    return Part((steady(mu),), mu, mu, Leg(halved), shows=False)
 
 
 def worst(parts: Sequence[Part]) -> Part:
     """What holds of all of these, if the release may be any."""
-    mu, plain, least = (max(getattr(part, name) for part in parts) for name in MUS)
+    paces = tuple(dict.fromkeys(pace for part in parts for pace in part.paces))
+    plain, least = (max(getattr(part, name) for part in parts) for name in ("plain", "least"))
     leg = longest([part.leg for part in parts])
-    return Part(mu, plain, least, leg, any(part.shows for part in parts))
+    return Part(paces, plain, least, leg, any(part.shows for part in parts))
 
 
 def composed(parts: Sequence[tuple[Part, int]], tau: float, number: int | None = None) -> Pace:

@@ -56,6 +56,7 @@ class Window:
         return self.low >= shift and self.high + shift <= coins - 1
 
 
+@lru_cache(maxsize=4096)
 def find_window(coins: int, bias: float, tau: float) -> Window:
     """The largest u with P[W <= u] <= tau and the smallest with P[W > u] <= tau."""
     if not 0 < tau < LARGEST_TAIL:
