@@ -42,12 +42,14 @@ SEVERAL = [
     "tests/privacy/test_groups.py",
     "tests/privacy/test_several.py",
 ]
+APART = ["tests/privacy/test_apart.py", "tests/privacy/test_losses.py"]
 SHUFFLED = ["tests/privacy/test_clones.py", "tests/privacy/test_shuffled_gaussian.py"]
 
 TESTS = {
+    "apart": APART,
     "attacks": ["tests/privacy/test_attacks.py"],
     "auditing": ["tests/privacy/test_auditing.py"],
-    "binomial": CERTIFICATE,
+    "binomial": [*APART, *CERTIFICATE],
     "bits": ["tests/privacy/test_bits.py"],
     "budget": ["tests/privacy/test_budget.py"],
     "central": ["tests/privacy/test_central_sensitivity.py", "tests/baselines"],
@@ -55,18 +57,18 @@ TESTS = {
     "gdp": ["tests/privacy/test_gdp.py"],
     "groups": SEVERAL,
     "guarantee": ["tests/privacy/test_guarantee.py"],
-    "journeys": SEVERAL,
+    "journeys": [*SEVERAL, *APART],
     "levels": CERTIFICATE[2:3],
-    "losses": ["tests/privacy/test_losses.py", *SHUFFLED],
+    "losses": [*APART, *SHUFFLED],
     "moments": ["tests/privacy/test_moments.py"],
     "moves": CERTIFICATE[2:4],
     "node_bits": ["tests/privacy/test_node_bits.py", "tests/protocols/test_concurrent_tree.py"],
     "nodes": ["tests/privacy/test_nodes.py"],
     "pace": CERTIFICATE[:1],
-    "placements": ["tests/privacy/test_placements.py"],
+    "placements": ["tests/privacy/test_placements.py", *APART],
     "rounding": CERTIFICATE[1:2],
     "skewness": CERTIFICATE[2:3],
-    "several": SEVERAL,
+    "several": [*SEVERAL, *APART],
     "shares": SEVERAL,
     "shuffled_gaussian": SHUFFLED,
     "single": CERTIFICATE[3:4],

@@ -15,12 +15,12 @@ from croupier.privacy.bits import Batch, fewest_bits
 from croupier.privacy.budget import Budget
 from croupier.privacy.groups import Kind, apart
 from croupier.privacy.journeys import Journey, Leg, largest, leg_of, longest, ranked
-from croupier.privacy.levels import Levels
+from croupier.privacy.levels import DEEPEST, Levels
 from croupier.privacy.moves import Move
 from croupier.privacy.pace import Clocked, steady
 from croupier.privacy.placements import PlacedCurve
 from croupier.privacy.rounding import find_rising, least_step
-from croupier.privacy.several import DEEPEST, Part, composed, gaussian, worst
+from croupier.privacy.several import Part, composed, gaussian, worst
 from croupier.privacy.shares import equal_shares
 from croupier.privacy.told import Told
 

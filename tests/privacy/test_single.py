@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -98,6 +99,14 @@ def test_coarse_grids_get_the_second_certificate(distance: float) -> None:
     second = rounded_pace(20_000, distance, 20, 5e-10, plain).mu
     assert shown == max(second, 1.01 * least_step(20_000) * distance)
     assert shown < plain
+
+
+def test_levels_that_are_too_deep_keep_the_first() -> None:
+    far = CountRelease(2590, 0.5, 993.0, 10**6)
+    assert far.follows
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert far.pace(3.5e-23) == steady(far.plain(3.5e-23))
 
 
 def test_fine_grids_few_coins_and_other_biases_keep_the_first() -> None:

@@ -22,7 +22,7 @@ from croupier.privacy.tails import Floats
 
 FINENESS = 32
 """Cells of a curve per mu, at least: they add less than 1e-4 to it."""
-DEEPEST = 13.0
+HIGHEST = 13.0
 """Levels up to which curves are tabled: beyond are chances below 1e-37."""
 LARGEST_MU = 16.0
 """Of all releases, so that exp(epsilon) is a number everywhere."""
@@ -78,7 +78,7 @@ class Grid:
 
     def tabled(self, delta: Callable[[float], float]) -> Floats:
         """A curve, from 0 on as far as it matters."""
-        cells = math.ceil(2 * FINENESS * (DEEPEST + self.unit))
+        cells = math.ceil(2 * FINENESS * (HIGHEST + self.unit))
         return np.array([delta(cell * self.step) for cell in range(cells + 1)])
 
     def losses(self, table: Floats) -> Losses | None:

@@ -11,6 +11,8 @@ from scipy.special import log_ndtr
 from croupier.privacy.gdp import mills
 from croupier.privacy.tails import Floats
 
+DEEPEST = 50.0
+"""Levels up to which speeds are followed; beyond epsilon would be in the hundreds."""
 PIECES = 64
 """Pieces into which the levels of tests are cut: each counts with its worse end."""
 REACHES = np.array([1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0])[:, None, None]

@@ -8,14 +8,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from croupier.privacy.journeys import Journey, Leg, largest, longest
-from croupier.privacy.levels import Levels
+from croupier.privacy.levels import DEEPEST, Levels
 from croupier.privacy.moves import highest
 from croupier.privacy.pace import Clocked, Pace, steady
 
 PIECES = 192
 """Pieces of the levels of tests."""
-DEEPEST = 50.0
-"""Levels up to which speeds are followed; beyond epsilon would be in the hundreds."""
 MUS = ("mu", "plain", "least")
 
 

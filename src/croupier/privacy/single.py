@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from croupier.privacy.journeys import Journey, leg_of
-from croupier.privacy.levels import Levels
+from croupier.privacy.levels import DEEPEST, Levels
 from croupier.privacy.moves import Move, highest
 from croupier.privacy.pace import Pace, steady
 from croupier.privacy.rounding import find_rounding
@@ -21,7 +21,7 @@ def rounded_pace(coins: int, distance: float, labels: int, tau: float, plain: fl
     its own count, the other halves to the release as a whole.
     """
     rounding, top = find_rounding(coins, math.ceil(distance), tau / 2), highest(labels, tau, plain)
-    if rounding is None or top is None:
+    if rounding is None or top is None or max(top, rounding.edge) > DEEPEST:
         return steady(plain)
     levels = Levels(top)
     speeds = np.maximum.accumulate(slower(Move(rounding, distance, labels), levels)) * (1 + 1e-8)
