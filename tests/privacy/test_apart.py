@@ -40,7 +40,7 @@ def shown(mu: float) -> Part:
 # Composition.
 
 
-@pytest.mark.parametrize("mus", [(0.01, 0.01), (0.3, 0.4, 0.5), (1.0, 0.05)])
+@pytest.mark.parametrize("mus", [(0.01, 0.011), (0.3, 0.4, 0.5), (1.0, 0.05)])
 def test_gaussian_parts_compose_as_gaussians(mus: tuple[float, ...]) -> None:
     made = known(apart([(shown(mu), 1) for mu in mus], TAU))
     whole = math.hypot(*mus)
@@ -113,10 +113,19 @@ def test_nothing_is_said_where_it_would_be_no_better_or_is_not_known() -> None:
     assert apart(parts(WIDE, times=7), TAU) is None
     assert apart(parts(FINE, replace(FINE, coins=2 * 10**6)), TAU) is None
     assert apart([(shown(math.inf), 1), *parts(WIDE)], TAU) is None
-    assert apart([(shown(LARGEST_MU / 1.42), 1)] * 2, TAU) is not None
-    assert apart([(shown(LARGEST_MU / 1.41), 1)] * 2, TAU) is None
-    assert apart([(shown(0.1), 1)] * MOST_KINDS, TAU) is not None
-    assert apart([(shown(0.1), 1)] * (MOST_KINDS + 1), TAU) is None
+    assert apart(parts(WIDE, WIDE), TAU) is None
+    far, farther = LARGEST_MU / 1.42, LARGEST_MU / math.sqrt(2)
+    assert apart([(shown(far), 1), (shown(0.1), 1)], TAU) is not None
+    assert apart([(shown(farther), 1), (shown(0.1), 1)], TAU) is None
+    kinds = [(shown(0.1 + number / 1000), 1) for number in range(MOST_KINDS + 1)]
+    assert apart(kinds[1:], TAU) is not None
+    assert apart(kinds, TAU) is None
+
+
+def test_releases_that_are_alike_are_one_kind() -> None:
+    listed = known(apart([*parts(WIDE, WIDE, LONG, WIDE)], TAU))
+    counted = known(apart([*parts(WIDE, times=3), *parts(LONG)], TAU))
+    assert listed.delta(0.05) == counted.delta(0.05)
 
 
 def test_a_curve_without_a_pair_leaves_nothing() -> None:

@@ -17,7 +17,7 @@ from croupier.privacy.journeys import covering
 from croupier.privacy.losses import Losses, dominating, together
 from croupier.privacy.losses import composed as repeated
 from croupier.privacy.pace import Pace
-from croupier.privacy.several import Part, composed, worst
+from croupier.privacy.several import Part, composed, gathered, worst
 from croupier.privacy.tails import Floats
 
 FINENESS = 32
@@ -37,12 +37,13 @@ def apart(
 
     None where they are not known, or known to be no better.
     """
-    number = number or sum(times for _, times in parts)
-    mu = max(part.mu for part, _ in parts) * math.sqrt(number)
-    coarse = any(part.shows for part, _ in parts)
-    if not (coarse and 1 < len(parts) <= MOST_KINDS and mu <= LARGEST_MU):
+    kinds = gathered(parts)
+    number = number or sum(times for _, times in kinds)
+    mu = max(part.mu for part, _ in kinds) * math.sqrt(number)
+    coarse = any(part.shows for part, _ in kinds)
+    if not (coarse and 1 < len(kinds) <= MOST_KINDS and mu < LARGEST_MU):
         return None
-    places = covering(parts, number, lambda part: part.leg.length, worst)
+    places = covering(kinds, number, lambda part: part.leg.length, worst)
     return reduce(_both, (_block(part, times, tau) for part, times in places))
 
 

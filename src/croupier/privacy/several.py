@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from croupier.privacy.journeys import Journey, Leg, largest, longest
+from croupier.privacy.journeys import Journey, Leg, Value, largest, longest
 from croupier.privacy.levels import DEEPEST, Levels
 from croupier.privacy.moves import highest
 from croupier.privacy.pace import Clocked, Pace, steady
@@ -60,7 +60,7 @@ def composed(parts: Sequence[tuple[Part, int]], tau: float, number: int | None =
     mu, plain, least = (_root(parts, name, number) for name in MUS)
     if math.isinf(mu) or not any(part.shows for part, _ in parts):
         return steady(mu)
-    journey = Journey(tuple(_gathered(parts)), number)
+    journey = Journey(tuple(gathered((part.leg, times) for part, times in parts)), number)
     top = highest(journey.labels, tau, plain)
     if top is None or max(top, journey.length, journey.edge) > DEEPEST:
         return steady(mu)
@@ -72,12 +72,12 @@ def _root(parts: Sequence[tuple[Part, int]], name: str, number: int) -> float:
     return math.sqrt(largest(squares, number)) * (1 + 1e-14)
 
 
-def _gathered(parts: Sequence[tuple[Part, int]]) -> Iterable[tuple[Leg, int]]:
-    """Every leg once."""
-    legs: Counter[Leg] = Counter()
-    for part, times in parts:
-        legs[part.leg] += times
-    return legs.items()
+def gathered(values: Iterable[tuple[Value, int]]) -> list[tuple[Value, int]]:
+    """Every value once, as often as it comes."""
+    times: Counter[Value] = Counter()
+    for value, number in values:
+        times[value] += number
+    return list(times.items())
 
 
 def _travelled(journey: Journey, levels: Levels, mu: float) -> Pace:
