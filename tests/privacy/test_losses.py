@@ -52,10 +52,12 @@ def test_composition_on_the_grid_is_exact(times: int, epsilon: float) -> None:
 def test_the_far_tail_keeps_its_relative_precision() -> None:
     exact = response_delta(40, 38.0)
     rare = composed(split(EDGES, RESPONSE[::-1].copy(), 0.5), 40)
-    assert composed(split(EDGES, RESPONSE, 0.5), 40).delta(38.0) == pytest.approx(exact, rel=1e-8)
+    assert composed(split(EDGES, RESPONSE, 0.5), 40).delta(38.0) == pytest.approx(
+        exact, rel=1e-8, abs=0
+    )
     upper = RESPONSE[1] ** 40 * -math.expm1(39.0 - 40.0)
     assert upper < 1e-20
-    assert rare.delta(39.0) == pytest.approx(upper, rel=1e-6)
+    assert rare.delta(39.0) == pytest.approx(upper, rel=1e-6, abs=0)
 
 
 def test_mass_that_is_cut_off_is_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,7 +88,7 @@ def test_a_mirrored_half_has_both_laws_of_the_whole() -> None:
     assert half.infinite == 1e-9
     assert half.masses.sum() == pytest.approx(1)
     for epsilon in (-2.0, 0.0, 0.3, 1.5):
-        assert half.delta(epsilon) == pytest.approx(whole.delta(epsilon) + 1e-9, rel=1e-9)
+        assert half.delta(epsilon) == pytest.approx(whole.delta(epsilon) + 1e-9, rel=1e-9, abs=0)
 
 
 def test_infinite_losses_add_up_over_compositions() -> None:
@@ -115,8 +117,22 @@ def test_a_pair_has_its_curve_on_the_grid_and_is_no_better_in_between(mu: float)
     assert made.masses.sum() + made.infinite == pytest.approx(1, abs=1e-12)
     assert made.masses @ np.exp(-made.grid) + made.infinite == pytest.approx(1, abs=1e-12)
     for cell in (0, 1, 5, 40, 100):
-        assert made.delta(step * cell) == pytest.approx(gdp.delta_of(mu, step * cell), rel=1e-7)
+        assert made.delta(step * cell) == pytest.approx(
+            gdp.delta_of(mu, step * cell), rel=1e-7, abs=0
+        )
         assert made.delta(step * (cell + 0.5)) > gdp.delta_of(mu, step * (cell + 0.5))
+
+
+@pytest.mark.parametrize("mu", [1e-8, 1e-6, 0.01, 3.0])
+def test_a_pair_keeps_the_digits_of_its_curve_even_where_ratios_are_next_to_one(
+    mu: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(losses, "ROUNDING", 0.0)
+    table = tabled(mu, mu / 32, 32 * 12)
+    made = dominating(table, mu / 32)
+    assert made is not None
+    for cell in range(0, 32 * 11, 5):
+        assert made.delta(mu / 32 * cell) == pytest.approx(table[cell], rel=1e-12, abs=0)
 
 
 @pytest.mark.parametrize("mu", [0.01, 0.7, 3.0])
@@ -144,7 +160,7 @@ def test_what_is_above_the_lower_hull_of_a_curve_does_not_count() -> None:
     assert made is not None
     assert bumped is not None
     for cell in (0, 20, 34, 36, 60):
-        assert bumped.delta(0.1 * cell) == pytest.approx(made.delta(0.1 * cell), rel=1e-7)
+        assert bumped.delta(0.1 * cell) == pytest.approx(made.delta(0.1 * cell), rel=1e-7, abs=0)
     low, high, place = (math.exp(0.1 * cell) for cell in (34, 36, 35))
     chord = (clean[34] * (high - place) + clean[36] * (place - low)) / (high - low)
     assert bumped.delta(3.5) == pytest.approx(chord, rel=1e-7)

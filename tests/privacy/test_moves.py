@@ -127,7 +127,7 @@ def test_labels_share_what_rounding_leaves_over() -> None:
     for distance in (0.05, 0.8):
         move = Move(rounding, distance, 50)
         left_over = move.length - rounding.slope * distance
-        assert left_over == pytest.approx(rounding.steady * distance / 0.2, rel=1e-9)
+        assert left_over == pytest.approx(rounding.steady * distance / 0.2, rel=1e-9, abs=0)
 
 
 # Skewness.
@@ -187,7 +187,7 @@ def test_what_lines_leave_over_of_skewness_is_covered(cap: float) -> None:
         left = sum(quad(square, *ends, epsabs=0)[0] for ends in itertools.pairwise(cuts))
         shown = values[place] * np.sqrt(norm.pdf([0.0, 2.0]))
         assert math.sqrt(left) <= shown[0] <= 6 * math.sqrt(left) + 1e-12
-        assert shown[1] == pytest.approx(shown[0], rel=1e-9)
+        assert shown[1] == pytest.approx(shown[0], rel=1e-9, abs=0)
 
 
 # The statement of docs/guarantees.md once more, with plain numbers.

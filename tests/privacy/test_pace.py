@@ -45,7 +45,7 @@ def test_delta_is_the_best_gain_of_all_tests(name: str) -> None:
     pace = PACES[name]
     for epsilon in np.linspace(0, 4 * pace.mu, 401):
         exact = min(best_gain(pace, epsilon), delta_of(pace.mu, epsilon))
-        assert pace.delta(epsilon) == pytest.approx(exact, rel=1e-8)
+        assert pace.delta(epsilon) == pytest.approx(exact, rel=1e-8, abs=0)
         assert pace.delta(epsilon) >= exact * (1 - 1e-12)
 
 
@@ -182,7 +182,7 @@ def test_one_speed_is_gaussian_dp_again() -> None:
 
 def test_a_fast_stretch_matters_only_to_tests_that_cross_it() -> None:
     fast = Clocked(5.0, (0.3, 0.5, 9.0), (0.2, 4.0, 0.2))
-    assert fast.delta(1.2) == pytest.approx(delta_of(0.2, 1.2), rel=1e-7)
+    assert fast.delta(1.2) == pytest.approx(delta_of(0.2, 1.2), rel=1e-7, abs=0)
     assert fast.delta(0.2) > 2 * delta_of(0.2, 0.2)
     assert fast.delta(0.2) < delta_of(0.7, 0.2)
 

@@ -60,7 +60,7 @@ def test_a_returning_user_is_in_the_batches_with_the_largest_mu(
     curve = placed(batches, participations)
     assert isinstance(curve, PlacedCurve)
     tau = curve.tau(1e-6)
-    assert tau == pytest.approx(1e-9 / (20 * participations))
+    assert tau == pytest.approx(1e-9 / (20 * participations), rel=1e-12, abs=0)
     every = [*batches, *[batches[-1]] * participations]
     worst = max(
         math.hypot(*(batch.mu(tau) for batch in chosen))

@@ -229,8 +229,8 @@ def test_the_terms_of_a_cell_are_those_stated() -> None:
     apart, close = Cell(d, beta, edge).left_over, Cell(d, beta, edge).steepness
     constant = beta * d / (12 * math.sqrt(3)) + d**3 / 16
     linear = (d**2 - beta) / 8 + beta * (d**2 + beta / 2) / 32
-    assert apart == pytest.approx((constant, linear, d**3 / (18 * math.sqrt(3))), rel=1e-12)
+    assert apart == pytest.approx((constant, linear, d**3 / (18 * math.sqrt(3))), rel=1e-12, abs=0)
     constant = d**3 / 12 + beta * d * (math.exp(t) - 1) / (8 * t)
     linear = (d**2 - beta) / 2 + beta * (d**2 + beta) / 16
     square = d**3 * (math.exp(t) - 1 - t) / (3 * t**2)
-    assert close == pytest.approx((constant, linear, square), rel=1e-12)
+    assert close == pytest.approx((constant, linear, square), rel=1e-12, abs=0)

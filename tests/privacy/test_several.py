@@ -54,9 +54,9 @@ def test_a_leg_is_what_a_release_moves() -> None:
     )
     left_over, rising = move.part * rounding.growing, 1.48 * rounding.rising
     assert rising > 0
-    assert found.skew == pytest.approx(left_over + rising, rel=1e-12)
+    assert found.skew == pytest.approx(left_over + rising, rel=1e-12, abs=0)
     root = left_over * math.sqrt(move.parts) + rising
-    assert found.skews == pytest.approx(root, rel=1e-12)
+    assert found.skews == pytest.approx(root, rel=1e-12, abs=0)
     assert (found.labels, found.edge, found.farthest) == (20, rounding.edge, rounding.farthest)
 
 
@@ -131,7 +131,7 @@ def test_the_speeds_of_a_journey_are_means_variances_and_skewness() -> None:
         assert widened > b + e * high
     four = Move(find_rising(2600, 2, TAU / 2), 1.48, 20)  # type: ignore[arg-type]
     once = Journey(((one, 1),), 1)._skew(levels)
-    assert once == pytest.approx(four._skew(levels), rel=1e-9)
+    assert once == pytest.approx(four._skew(levels), rel=1e-9, abs=0)
     assert np.all(journey._skew(levels) > once)
     assert np.all(journey._skew(levels) <= 2.0001 * once)
 

@@ -88,7 +88,7 @@ def test_groups_of_any_moves_are_one_and_an_integral(number: float) -> None:
     assert shares.times.sum() == pytest.approx(1, rel=1e-12)
     assert shares.left[0] == shares.left[1] == shares.times[0] == pytest.approx(1 / number)
     ends = np.append(shares.left[2:], 1.0)
-    assert shares.times[1:] == pytest.approx(ends - shares.left[1:], rel=1e-9)
+    assert shares.times[1:] == pytest.approx(ends - shares.left[1:], rel=1e-9, abs=0)
     assert shares.weights[1:] == pytest.approx(np.log(ends / shares.left[1:]), rel=1e-9)
     assert np.all(ends / shares.left[1:] <= 1.25 * (1 + 1e-9))
 

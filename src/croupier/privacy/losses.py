@@ -92,11 +92,11 @@ def dominating(deltas: Floats, step: float) -> Losses | None:
     exp(epsilon), so their lower hull bounds it as well, everywhere: that is the pair (Doroshenko
     and others 2022). None if an exchange would not turn it round.
     """
-    ratios = np.exp(step * np.arange(deltas.size))
-    hull = _lower_hull(ratios, deltas)
-    slopes = np.append(np.diff(hull) / np.diff(ratios), 0.0)
+    places = np.expm1(step * np.arange(deltas.size))  # Less 1: small ones keep all their digits.
+    hull = _lower_hull(places, deltas)
+    slopes = np.append(np.diff(hull) / np.diff(places), 0.0)
     wrong = np.maximum(np.diff(slopes), 0.0)
-    right = wrong * ratios[1:]
+    right = wrong * (1 + places[1:])
     middle = (1 - float(hull[-1]) - right.sum() - wrong.sum()) / 2
     if not middle >= 0:
         return None
