@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 
 from croupier.errors import GuaranteeError
+from croupier.privacy import apart as module
 from croupier.privacy import binomial, gdp
-from croupier.privacy.apart import LARGEST_MU, MOST_KINDS, apart, fitting
+from croupier.privacy.apart import LARGEST_MU, MOST_KINDS, Smallest, apart, fitting
 from croupier.privacy.binomial import BinomialCurve, CountRelease, SquaresCurve
-from croupier.privacy.losses import Losses
 from croupier.privacy.pace import Clocked, Pace, steady
 from croupier.privacy.placements import PlacedCurve, placed
 from croupier.privacy.several import Part, composed, gaussian
@@ -28,7 +28,7 @@ def parts(*releases: CountRelease, times: int = 1) -> list[tuple[Part, int]]:
     return [(release.part(TAU), times) for release in releases]
 
 
-def known(losses: Losses | None) -> Losses:
+def known(losses: Smallest | None) -> Smallest:
     assert losses is not None
     return losses
 
@@ -103,6 +103,31 @@ def test_a_release_of_which_one_is_there_counts_once() -> None:
         assert 0.999 < ratio < 1.005
         followed = gdp.mu_of(epsilon, curve.pace(1e-7).delta(epsilon))
         assert followed > 1.015 * gdp.mu_of(epsilon, longest.delta(epsilon))
+
+
+def test_of_two_releases_about_as_long_the_wider_counts_once() -> None:
+    """Either may be put first: it is enough that one order tells how often the wider one comes."""
+    longer, wider = CountRelease(9000, 0.5, 0.0843, 65), CountRelease(2500, 0.5, 0.0443, 65)
+    curve = PlacedCurve(((longer, 1), (wider, 1), (replace(NARROW, distance=0.02), 1)), 2)
+    taken, twice = BinomialCurve(((longer, 1), (wider, 1))), BinomialCurve(((wider, 2),))
+    for epsilon in (0.008, 0.012):
+        needed, both, most = (
+            gdp.mu_of(epsilon, found.delta(epsilon)) for found in (curve, taken, twice)
+        )
+        assert 0.999 < needed / both < 1.002
+        assert most > 1.005 * both
+
+
+def test_every_order_of_releases_bounds_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    every = parts(WIDE, LONG, NARROW, FINE)
+    both = known(apart(every, TAU, 2))
+    assert len(both.losses) == 2
+    for epsilon in (0.0, 0.05, 0.15):
+        assert both.delta(epsilon) == min(losses.delta(epsilon) for losses in both.losses)
+    assert len(known(apart(every, TAU)).losses) == 1
+    monkeypatch.setattr(module, "ORDERS", (lambda part: -part.mu,))
+    backwards = known(apart(every, TAU, 2))
+    assert all(backwards.delta(epsilon) > both.delta(epsilon) for epsilon in (0.0, 0.05, 0.15))
 
 
 # When it is asked.
@@ -214,7 +239,7 @@ def test_where_the_general_form_refuses_nothing_is_known(monkeypatch: pytest.Mon
 def test_more_visits_and_worse_batches_are_never_better(visits: int) -> None:
     batches = (NARROW, WIDE, LONG)
     curve = placed(batches, visits)
-    more, fewer = placed(batches, visits + 1), placed((NARROW, WIDE), visits)
+    more, fewer = placed(batches, visits + 1), placed((WIDE, LONG), visits)
     wider = placed((NARROW, replace(WIDE, distance=0.33), LONG), visits)
     for epsilon in (0.03, 0.1):
         delta = curve.delta(epsilon)

@@ -30,21 +30,51 @@ MOST_KINDS = 32
 """Releases whose curves are tabled: they take some hundredths of a second each."""
 
 
+def _length(part: Part) -> float:
+    return part.leg.length
+
+
+def _mu(part: Part) -> float:
+    return part.mu
+
+
+ORDERS = (_length, _mu)
+"""Which releases are the worst, near the median and deep down."""
+
+
+@dataclass(frozen=True)
+class Smallest:
+    """Losses that all bound the same releases."""
+
+    losses: tuple[Losses, ...]
+
+    def delta(self, epsilon: float) -> float:
+        """The smallest of their deltas."""
+        return min(losses.delta(epsilon) for losses in self.losses)
+
+
 def apart(
     parts: Sequence[tuple[Part, int]], tau: float, number: int | None = None
-) -> Losses | None:
+) -> Smallest | None:
     """The losses of a user in these releases, as ``composed`` has their pace.
 
     None where they are not known, or known to be no better.
     """
     kinds = gathered(parts)
-    number = number or sum(times for _, times in kinds)
+    every = sum(times for _, times in kinds)
+    number = number or every
     mu = max(part.mu for part, _ in kinds) * math.sqrt(number)
     coarse = any(part.shows for part, _ in kinds)
     if not (coarse and 1 < len(kinds) <= MOST_KINDS and mu < LARGEST_MU):
         return None
-    places = covering(kinds, number, lambda part: part.leg.length, worst)
-    return reduce(_both, (_block(part, times, tau) for part, times in places))
+    orders = ORDERS if number < every else ORDERS[:1]
+    found = [_placed(covering(kinds, number, order, worst), tau) for order in orders]
+    return Smallest(tuple(filter(None, found))) if any(found) else None
+
+
+def _placed(places: Sequence[tuple[Part, int]], tau: float) -> Losses | None:
+    """The losses of all places."""
+    return reduce(_both, (_block(part, times, tau) for part, times in gathered(places)))
 
 
 def _both(first: Losses | None, second: Losses | None) -> Losses | None:

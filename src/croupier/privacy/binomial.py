@@ -9,11 +9,10 @@ from functools import lru_cache
 
 from croupier.arguments import positive, whole
 from croupier.errors import GuaranteeError
-from croupier.privacy.apart import apart
+from croupier.privacy.apart import Smallest, apart
 from croupier.privacy.budget import LEAST_DELTA
 from croupier.privacy.guarantee import TAIL_SHARE
 from croupier.privacy.journeys import leg_of
-from croupier.privacy.losses import Losses
 from croupier.privacy.moves import Move
 from croupier.privacy.pace import Pace, steady
 from croupier.privacy.rounding import find_rising, least_step
@@ -239,7 +238,7 @@ class SquaresCurve(BinomialCurve):
 
 
 @lru_cache(maxsize=256)
-def _losses(curve: BinomialCurve, tau: float) -> Losses | None:
+def _losses(curve: BinomialCurve, tau: float) -> Smallest | None:
     """For every power of two anew: tables take too long to have them for every delta."""
     if len(curve.releases) == 1:
         return None
