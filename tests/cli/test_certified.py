@@ -56,6 +56,23 @@ def test_ten_noise_bits_give_no_local_guarantee_and_the_reason(
     assert "coins of its label" in local["reason"]
 
 
+def test_what_the_short_proof_alone_gives_is_said_where_it_differs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    small = ["--protocol", "vector-sum", "--batches", "fixed", "--batch-size", "100"]
+    promise = plan(capsys, *small)["guarantees"]["shuffle"]
+    assert promise["epsilon"] <= 1 < promise["simpler_epsilon"] < 1.2
+    assert main(["plan", *COMMON, *small]) == 0
+    told = f"; epsilon {promise['simpler_epsilon']:.6g} by its first form alone)"
+    assert told in capsys.readouterr().out
+    large = ["--protocol", "vector-sum", "--batches", "fixed", "--batch-size", "1000"]
+    promise = plan(capsys, *large)["guarantees"]["shuffle"]
+    assert promise["epsilon"] == promise["simpler_epsilon"]
+    assert main(["plan", *COMMON, *large]) == 0
+    assert "first form" not in capsys.readouterr().out
+    assert plan(capsys, "--protocol", "local")["guarantees"]["local"]["simpler_epsilon"] is None
+
+
 def test_a_larger_overhead_saves_bits_and_a_smaller_one_costs_them(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -175,6 +175,18 @@ def test_releases_compose_by_squares_and_share_the_tails() -> None:
     assert both.bound(1.0, 1e-6) >= bound
 
 
+@pytest.mark.parametrize("times", [1, 4])
+def test_a_simpler_curve_is_the_first_form_alone(times: int) -> None:
+    coarse = CountRelease(2000, 0.5, 0.5, 65)
+    proved = BinomialCurve(((coarse, times),))
+    tau = proved.tau(1e-6)
+    assert proved.simpler.mu_at(1e-6) == pytest.approx(math.sqrt(times) * coarse.plain(tau))
+    assert proved.simpler.delta(0.1) > 1.2 * proved.delta(0.1)
+    assert proved.simpler.simpler == proved.simpler
+    fine = curve(10**6, 40.0, times=times)
+    assert fine.simpler.delta(0.5) == fine.delta(0.5)
+
+
 def test_more_coins_fewer_participations_and_shorter_distances_are_more_private() -> None:
     base = curve(20_000, 19.0, times=2).epsilon(1e-5)
     assert curve(40_000, 19.0, times=2).epsilon(1e-5) < base

@@ -40,6 +40,14 @@ def test_a_gaussian_guarantee_answers_both_questions() -> None:
     assert promise.assumptions == ("the server is trusted",)
 
 
+def test_a_shorter_proof_answers_beside() -> None:
+    promise = Guarantee("long proof", GaussianCurve(0.5), simpler=GaussianCurve(0.6))
+    assert promise.epsilon(1e-5) == gdp.epsilon_of(0.5, 1e-5)
+    assert promise.simpler_epsilon(1e-5) == gdp.epsilon_of(0.6, 1e-5)
+    assert promise.assuming("more").simpler_epsilon(1e-5) == gdp.epsilon_of(0.6, 1e-5)
+    assert gaussian(0.5, "exact").simpler_epsilon(1e-5) is None
+
+
 def test_what_is_not_proved_promises_nothing_and_says_why() -> None:
     nothing = unproved("no noise is added")
     assert not nothing.proved

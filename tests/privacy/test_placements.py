@@ -44,6 +44,13 @@ def test_a_user_of_one_batch_gets_what_holds_in_all(
     assert curve.delta(0.9 * worst) == max(once(batch).delta(0.9 * worst) for batch in batches)
 
 
+@pytest.mark.parametrize("participations", [1, 2])
+def test_the_first_form_alone_is_never_better(participations: int) -> None:
+    curve = placed((FEW, MANY, FINE), participations)
+    for epsilon in (0.1, 0.3, 1.0):
+        assert curve.simpler.delta(epsilon) > 1.05 * curve.delta(epsilon)
+
+
 def test_batches_that_hide_nothing_leave_nothing() -> None:
     curve = placed((FEW, CountRelease(4, 0.5, 9.0, 20)), 1)
     assert curve.delta(1.0) == 1.0

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Self
 
 from croupier.arguments import positive, whole
 from croupier.errors import GuaranteeError
@@ -36,7 +37,8 @@ class CountRelease:
 
     ``coins`` are the honest fresh coins per label, ``bias`` their probability of a one,
     ``distance`` the Euclidean swap distance in steps, rounded up, and ``reports`` the number of
-    reports of one user that the release contains (MATH 4, "Several releases").
+    reports of one user that the release contains (MATH 4, "Several releases"). Only what is
+    ``followed`` may be asked for more than MATH 4.
     """
 
     coins: int
@@ -44,6 +46,7 @@ class CountRelease:
     distance: float
     labels: int
     reports: int = 1
+    followed: bool = True
 
     def __post_init__(self) -> None:
         """Refuse a release that is none."""
@@ -94,7 +97,8 @@ class CountRelease:
     @property
     def follows(self) -> bool:
         """Whether the second certificate may be asked."""
-        return self.reports == 1 and self.bias == 0.5 and self.coins >= COINS_TO_ROUND
+        once = self.followed and self.reports == 1
+        return once and self.bias == 0.5 and self.coins >= COINS_TO_ROUND
 
     def plain(self, tau: float) -> float:
         """The mu of MATH 4."""
@@ -136,6 +140,12 @@ class BinomialCurve:
             raise ValueError(f"releases must not be empty, got {self.releases!r}")
         for _, times in self.releases:
             whole("times", times, 1)
+
+    @property
+    def simpler(self) -> Self:
+        """What MATH 4 alone proves (PROOF 1 to 7)."""
+        plain = ((replace(release, followed=False), times) for release, times in self.releases)
+        return replace(self, releases=tuple(plain))
 
     @property
     def counts(self) -> int:

@@ -28,6 +28,11 @@ class WorstBatchCurve(WorstCurve):
 
     curves: tuple[BinomialCurve, ...]
 
+    @property
+    def simpler(self) -> WorstBatchCurve:
+        """What MATH 4 alone proves (PROOF 1 to 7)."""
+        return WorstBatchCurve(tuple(curve.simpler for curve in self.curves))
+
     def epsilon(self, delta: float) -> float:
         """The largest epsilon at ``delta``, and no delta on the way back is larger."""
         found = 0.0
@@ -71,9 +76,10 @@ class PlacedCurve(BinomialCurve):
         return [*((part, 1) for part in once), (last, self.participations)]
 
 
-def placed(
-    batches: Sequence[CountRelease], participations: int
-) -> BinomialCurve | WorstBatchCurve | PlacedCurve:
+Certified = BinomialCurve | WorstBatchCurve
+
+
+def placed(batches: Sequence[CountRelease], participations: int) -> Certified:
     """The curve of a user who is in ``participations`` of ``batches``, wherever that is worst."""
     if len(batches) == 1:
         return BinomialCurve(((batches[0], participations),))

@@ -21,10 +21,10 @@ from croupier.arguments import whole
 from croupier.contribution import Layout
 from croupier.privacy.binomial import BinomialCurve, CountRelease
 from croupier.privacy.budget import Budget
-from croupier.privacy.guarantee import Guarantee, WorstCurve
+from croupier.privacy.guarantee import Guarantee
 from croupier.privacy.node_bits import FINENESS, NodeBatch, TreeCurve, fewest_node_bits
 from croupier.privacy.nodes import Tree, usual_levels
-from croupier.privacy.placements import placed
+from croupier.privacy.placements import Certified, WorstBatchCurve, placed
 from croupier.protocols.base import (
     Floats,
     Protocol,
@@ -182,14 +182,14 @@ class ConcurrentTree(Protocol):
         levels, nodes = zip(*found, strict=True)
         share = "all users" if self.honest_fraction == 1 else f"{self.honest_fraction:.4g} of them"
         method = f"up to {len(set(levels))} nodes a report, coins of {share}"
-        # One report in one level of nodes is one report in some batch.
-        once = present == len(set(levels)) == 1
-        curve = placed(nodes, 1) if once else self._curve(found, present)
-        return promised(curve, method, nodes)
+        return promised(self._curve(found, present), method, nodes)
 
-    def _curve(self, found: tuple[tuple[int, CountRelease], ...], present: int) -> TreeCurve:
+    def _curve(self, found: tuple[tuple[int, CountRelease], ...], present: int) -> Certified:
+        levels = tuple(level for level, _ in found)
+        if present == len(set(levels)) == 1:  # One report in some node, as in some batch.
+            return placed([node for _, node in found], 1)
         worst = tuple((node, self.tree.worst_squares(level, present)) for level, node in found)
-        return TreeCurve(worst, tuple(level for level, _ in found))
+        return TreeCurve(worst, levels)
 
     def _counts(self, present: int) -> Iterator[tuple[int, CountRelease]]:
         """Every node that differs, with its level and the most reports that one user has in it."""
@@ -202,7 +202,7 @@ class ConcurrentTree(Protocol):
         reports = dict.fromkeys(tuple(_alone(release)) for release in self.made)
         curves = tuple(BinomialCurve(tuple((one, 1) for one in report)) for report in reports)
         nodes = tuple(one for report in reports for one in report)
-        curve = curves[0] if len(curves) == 1 else WorstCurve(curves)
+        curve: Certified = curves[0] if len(curves) == 1 else WorstBatchCurve(curves)
         return promised(curve, "the coins of one report", nodes)
 
     def sample_view(

@@ -12,8 +12,8 @@ from croupier.contribution import Layout
 from croupier.privacy.binomial import CountRelease
 from croupier.privacy.bits import GRID_POWER, Batch, fewest_bits
 from croupier.privacy.budget import Budget
-from croupier.privacy.guarantee import Curve, Guarantee, unproved
-from croupier.privacy.placements import placed
+from croupier.privacy.guarantee import Guarantee, unproved
+from croupier.privacy.placements import Certified, placed
 from croupier.privacy.theorem import VectorSumTheorem
 from croupier.protocols.base import Protocol, ShuffleRelease, Terms, needed
 from croupier.protocols.vector_release import VectorSumRelease
@@ -25,7 +25,7 @@ MOST_CERTIFIED = 3 * 10**9
 """Coins of another bias than 1/2 beyond which the certificate takes too long."""
 FAVOURABLE_DELTA = 0.1
 NO_COINS = "no noise bits are sent"
-CERTIFICATE = "certificate for shuffled bits (MATH 4)"
+CERTIFICATE = "certificate for shuffled bits (docs/guarantees.md)"
 
 
 @dataclass(frozen=True)
@@ -167,11 +167,11 @@ def _released(asked: Budget, layout: Layout, users: int, terms: Terms) -> Vector
     return VectorSumRelease(layout, users, fixed, bits, constants.VECTOR_SUM_BIAS)
 
 
-def promised(curve: Curve, method: str, counts: Iterable[CountRelease]) -> Guarantee:
+def promised(curve: Certified, method: str, counts: Iterable[CountRelease]) -> Guarantee:
     """The curve, or the reason why some coins hide nothing at any delta."""
     mu = curve.mu_at(FAVOURABLE_DELTA)
     if mu is not None and math.isfinite(mu):
-        return Guarantee(f"{CERTIFICATE}, {method}", curve)
+        return Guarantee(f"{CERTIFICATE}, {method}", curve, simpler=curve.simpler)
     weakest = min(counts, key=lambda one: one.coins / one.distance)
     return unproved(
         f"a swap moves a count by up to {weakest.shift} steps, too far for the "
