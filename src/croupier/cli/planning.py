@@ -22,6 +22,7 @@ from croupier.simulation.planner.need import DEFAULT_ARMS
 from croupier.simulation.results import write_whole
 
 Number = TypeVar("Number", int, float)
+PROVING = "computing what is proved"
 
 
 def plan(
@@ -125,10 +126,17 @@ def plan(
         growth=growth,
         **{name: value for name, value in options_of_policy.items() if value is not None},
     )
+    answer = _explained(made)
     _warnings(made, epsilon)
     if out is not None:
         write_whole(out, made.to_json())
-    return screen.emit(plan_document(made), words.plan_words(made), as_json)
+    return screen.emit(*answer, as_json)
+
+
+def _explained(made: Plan) -> tuple[dict[str, Any], str]:
+    """A plan's document and the same in words, with a sign of life meanwhile."""
+    with screen.waiting(PROVING):
+        return plan_document(made), words.plan_words(made)
 
 
 def _given(name: str, value: Number | None) -> Number:
@@ -163,8 +171,7 @@ def show(
         model = Model.from_json(text)
         screen.emit(json.loads(model.to_json()), words.model_words(model), as_json)
     else:
-        made = screen.read_plan(file)
-        screen.emit(plan_document(made), words.plan_words(made), as_json)
+        screen.emit(*_explained(screen.read_plan(file)), as_json)
 
 
 def epsilon(
@@ -185,9 +192,11 @@ def epsilon(
         raise ValueError("delta must be given for a plan without a budget, got None")
     if not 0 < at < 1:
         raise ValueError(f"delta must be between 0 and 1, got {at}")
-    if picture is not None:
-        draw_curve(made, picture)
-    screen.emit(_worth(made, at), _worth_words(made, at), as_json)
+    with screen.waiting(PROVING):
+        if picture is not None:
+            draw_curve(made, picture)
+        document, text = _worth(made, at), _worth_words(made, at)
+    screen.emit(document, text, as_json)
     if not made.met:
         raise typer.Exit(1)
 

@@ -205,18 +205,21 @@ class BinomialCurve:
 
     def epsilon(self, delta: float) -> float:
         """The smallest proved epsilon at ``delta``; infinite where nothing is certified."""
+        return _least_epsilon(self, delta)
+
+    def _search_epsilon(self, delta: float) -> float:
+        """The epsilon from which on the bound at ``delta`` is no more than that."""
         pace = self.pace(delta)
         if math.isinf(pace.mu):
             return math.inf
-        found = _first_epsilon(lambda epsilon: self._bound(pace, epsilon, delta) <= delta)
-        return confirmed(self.delta, found, delta)
+        return _first_epsilon(lambda epsilon: self._bound(pace, epsilon, delta) <= delta)
 
     def delta(self, epsilon: float) -> float:
         """The smallest proved delta at ``epsilon``; 1 where nothing is certified."""
-        if not self.holds(epsilon, MOST_DELTA):
-            return 1.0
-        if self.holds(epsilon, LEAST_DELTA):
-            return LEAST_DELTA
+        return _least_delta(self, epsilon)
+
+    def _search_delta(self, epsilon: float) -> float:
+        """The delta from which on the bound at it is no more."""
         low, high = self._around(epsilon, self._guess(epsilon))
         return _first_float(lambda delta: self.holds(epsilon, delta), low, high)
 
@@ -245,6 +248,20 @@ class SquaresCurve(BinomialCurve):
         """The mu of every release."""
         mus = ((release.mu(tau), times) for release, times in self.releases)
         return [(gaussian(mu, mu), times) for mu, times in mus]
+
+
+@lru_cache(maxsize=1024)
+def _least_epsilon(curve: BinomialCurve, delta: float) -> float:
+    """Kept: a plan is asked the same in its document, in words, and by whoever checks it."""
+    found = curve._search_epsilon(delta)
+    return confirmed(curve.delta, found, delta) if math.isfinite(found) else found
+
+
+@lru_cache(maxsize=1024)
+def _least_delta(curve: BinomialCurve, epsilon: float) -> float:
+    if not curve.holds(epsilon, MOST_DELTA):
+        return 1.0
+    return LEAST_DELTA if curve.holds(epsilon, LEAST_DELTA) else curve._search_delta(epsilon)
 
 
 @lru_cache(maxsize=256)
