@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,9 @@ from hypothesis import strategies as st
 from croupier.errors import GuaranteeError
 from croupier.privacy import gdp
 from croupier.privacy.binomial import BinomialCurve, CountRelease
+from croupier.privacy.journeys import leg_of
+from croupier.privacy.moves import Move
+from croupier.privacy.rounding import find_rising
 from croupier.privacy.slopes import Slope, _bend, fast_slope, find_slope, find_window, general_slope
 
 SENSITIVITY = math.sqrt(4.5)
@@ -173,6 +177,20 @@ def test_releases_compose_by_squares_and_share_the_tails() -> None:
     bound = tails + (1 - tails) * gdp.delta_of(expected, 1.0)
     assert both.bound(1.0, 1e-6) == pytest.approx(bound, rel=1e-6, abs=0)
     assert both.bound(1.0, 1e-6) >= bound
+
+
+def test_one_of_several_releases_keeps_half_of_every_tail_for_its_counts() -> None:
+    """With a million coins a window is a count shorter if a tail is 3 % larger."""
+    tau = 1e-9
+    coarse = CountRelease(10**6, 0.5, 0.3, 65)
+    rounding = find_rising(10**6, 1, tau / 2)
+    assert rounding is not None
+    part = coarse.part(tau)
+    assert part.leg == leg_of(Move(rounding, 0.3, 65))
+    assert part.plain == coarse.plain(tau)
+    plain = replace(coarse, followed=False).part(tau)
+    assert (plain.mu, plain.leg.length) == (coarse.plain(tau), coarse.plain(tau / 2))
+    assert coarse.plain(tau / 1.94) < coarse.plain(tau / 2)
 
 
 @pytest.mark.parametrize("times", [1, 4])

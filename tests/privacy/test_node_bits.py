@@ -15,6 +15,7 @@ from croupier.privacy.bits import fewest_bits
 from croupier.privacy.budget import Budget
 from croupier.privacy.node_bits import NodeBatch, TreeCurve, fewest_node_bits, mu_per_report
 from croupier.privacy.nodes import Tree
+from croupier.privacy.several import gaussian
 from croupier.privacy.slopes import find_window
 
 LAYOUT = Layout(5)
@@ -178,6 +179,18 @@ def test_a_curve_needs_the_level_of_every_node_and_a_delta_in_range() -> None:
         TreeCurve(((COUNTS, 1),), (0,)).mu_at(1.0)
     with pytest.raises(ValueError, match="reports must be a whole number of at least 1, got 0"):
         replace(node(), reports=0)
+
+
+def test_a_level_is_as_bad_as_its_worst_node_with_half_of_every_tail() -> None:
+    """Of nodes that hold several reports of a user."""
+    tau = 1e-9
+    nodes = [CountRelease(coins, 0.5, 9.0, 20, reports=2) for coins in (10**6, 2 * 10**6, 10**6)]
+    tree = TreeCurve(tuple((node, 8) for node in nodes), (0, 0, 0))
+    worst, halved = (math.sqrt(8) * mu_per_report(nodes[0], share) for share in (tau, tau / 2))
+    assert tree.parts(tau) == [(gaussian(worst, halved), 1)]
+    assert mu_per_report(nodes[1], tau) < mu_per_report(nodes[0], tau)
+    assert mu_per_report(nodes[0], tau) < mu_per_report(nodes[0], tau / 1.94)
+    assert mu_per_report(nodes[0], tau / 1.94) < mu_per_report(nodes[0], tau / 2)
 
 
 # Why rounding must be fresh on every level (MATH 4), exactly: no sampling can see it.
