@@ -185,9 +185,12 @@ def test_a_level_is_as_bad_as_its_worst_node_with_half_of_every_tail() -> None:
     """Of nodes that hold several reports of a user."""
     tau = 1e-9
     nodes = [CountRelease(coins, 0.5, 9.0, 20, reports=2) for coins in (10**6, 2 * 10**6, 10**6)]
-    tree = TreeCurve(tuple((node, 8) for node in nodes), (0, 0, 0))
+    tree = TreeCurve(tuple(zip(nodes, (6, 8, 4), strict=True)), (0, 0, 0))
     worst, halved = (math.sqrt(8) * mu_per_report(nodes[0], share) for share in (tau, tau / 2))
     assert tree.parts(tau) == [(gaussian(worst, halved), 1)]
+    once = tuple((replace(node, reports=1), times) for node, times in tree.releases)
+    ((_, times),) = TreeCurve(once, tree.levels).parts(tau)
+    assert times == 8
     assert mu_per_report(nodes[1], tau) < mu_per_report(nodes[0], tau)
     assert mu_per_report(nodes[0], tau) < mu_per_report(nodes[0], tau / 1.94)
     assert mu_per_report(nodes[0], tau / 1.94) < mu_per_report(nodes[0], tau / 2)

@@ -22,6 +22,7 @@ from croupier.privacy.placements import PlacedCurve
 from croupier.privacy.rounding import find_rising, least_step
 from croupier.privacy.several import Part, composed, gaussian, worst
 from croupier.privacy.shares import equal_shares
+from croupier.privacy.skewness import skewed
 from croupier.privacy.told import Told
 
 COARSE = CountRelease(2600, 0.5, 1.48, 20)
@@ -144,6 +145,14 @@ def test_the_farthest_edge_counts_for_all_legs() -> None:
     assert np.array_equal(both._skew(levels), Journey(((far, 2),), 2)._skew(levels))
     beside = Journey(((far, 1), (Leg(1.0), 1)), 2)
     assert beside.edge == 9.0
+
+
+def test_the_largest_skew_counts_for_all_legs() -> None:
+    one, levels = leg(), Levels(5.0, 24)
+    less = replace(one, skew=one.skew / 3, skews=one.skews / 2)
+    squares = (one.skews / one.skew) ** 2 * (1 + 3 / 4)
+    expected = one.skew * skewed(levels, 4 * one.labels, squares, one.edge)
+    assert Journey(((less, 3), (one, 1)), 4)._skew(levels) == pytest.approx(expected, rel=1e-12)
 
 
 def test_legs_that_cannot_put_off_their_edge_are_not_followed() -> None:
