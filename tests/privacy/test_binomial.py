@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -163,6 +164,13 @@ def test_reports_in_one_release_add_up_linearly() -> None:
     assert three.shift in {75, 76}
     assert three.mu(1e-9) == pytest.approx(3 * 25 / 500, rel=1e-3)
     assert three.mu(1e-9) > 3 * one.mu(1e-9)
+
+
+def test_the_reach_of_several_reports_is_rounded_up() -> None:
+    for number in range(1, 200):
+        release = CountRelease(10**6, 0.5, 0.1 * number, number, reports=3)
+        exact = 3 * (Decimal(release.distance) + Decimal(number).sqrt())
+        assert exact <= Decimal(release.reach) <= exact * (1 + Decimal("3e-15"))
 
 
 def test_releases_compose_by_squares_and_share_the_tails() -> None:
