@@ -16,13 +16,14 @@ import pytest
 from dp_accounting.pld import (  # type: ignore[import-untyped, unused-ignore]
     privacy_loss_distribution as pld,
 )
+from scipy.signal import fftconvolve
 
 from croupier.privacy import gdp
 from croupier.privacy.binomial import BinomialCurve, CountRelease
 from croupier.privacy.placements import PlacedCurve
 from croupier.privacy.slopes import find_slope
 
-from .counts import Floats, released
+from .counts import Floats, losses_delta, released, rounded_losses
 
 SENSITIVITY = math.sqrt(4.5)
 
@@ -273,23 +274,43 @@ RETURNING = [
 ]
 
 
-FAR = [(80, 5, 1e-6), (80, 100, 1e-9), (120, 5, 1e-6), (200, 20, 1e-6), (200, 100, 1e-12)]
+# Coins, grid, releases, dim and epsilon: as far as e^epsilon is a number.
+FAR = [
+    (2000, 80, 1, 5, 76),
+    (2000, 80, 1, 100, 82),
+    (2000, 200, 1, 20, 270),
+    (2000, 225, 1, 100, 277),
+    (2001, 290, 1, 100, 456),
+    (2000, 300, 1, 20, 650),
+    (2001, 324, 1, 100, 562),
+    (2000, 346, 1, 100, 648),
+    (3000, 345, 1, 100, 470),
+    (2000, 79, 3, 100, 177),
+    (2001, 74, 4, 100, 190),
+    (2001, 116, 3, 100, 303),
+    (2000, 73, 8, 100, 300),
+    (2000, 75, 20, 100, 700),
+    (2001, 155, 2, 5, 361),
+]
 
 
-@pytest.mark.parametrize(("grid", "dim", "near"), FAR)
+@pytest.mark.parametrize(("coins", "grid", "times", "dim", "epsilon"), FAR)
 def test_the_certificate_is_close_where_nothing_is_left_to_hide(
-    grid: int, dim: int, near: float
+    coins: int, grid: int, times: int, dim: int, epsilon: float
 ) -> None:
-    """At epsilons of 60 to 300, where it is worst that one label moves all the way."""
-    coins, distance = 2000, grid * SENSITIVITY
-    epsilon = gdp.epsilon_of(2 * distance / math.sqrt(coins), near)
-    delta = certified(coins, grid, dim + dim * (dim + 1) // 2).delta(epsilon)
-    here, there = (
-        released(coins, 0.5, value, math.ceil(distance) + 1) for value in (0.0, distance)
-    )
-    found = float(np.maximum(here - np.exp(epsilon) * there, 0.0).sum())
-    assert found <= delta
+    """It is nearly the worst that one label moves all the way, which is a lower bound anyhow."""
+    labels, distance = dim + dim * (dim + 1) // 2, grid * SENSITIVITY
+    delta = BinomialCurve(((CountRelease(coins, 0.5, distance, labels), times),)).delta(epsilon)
+    found = far_delta(coins, distance, times, epsilon)
+    assert 1e-13 < found <= delta
     assert needed_mu(delta, epsilon) <= 1.02 * needed_mu(found, epsilon)
+
+
+def far_delta(coins: int, distance: float, times: int, epsilon: float) -> float:
+    step = 0.01
+    lowest, masses = rounded_losses(coins, 0.0, distance, step)
+    total = reduce(fftconvolve, [masses] * times)
+    return losses_delta(times * lowest, total, step, epsilon)
 
 
 @pytest.mark.parametrize("dim", [5, 100])

@@ -186,7 +186,7 @@ DIFFERING = BinomialCurve(
 def test_a_curve_takes_what_is_smaller() -> None:
     for epsilon in (0.002, 0.01):
         delta = DIFFERING.delta(epsilon)
-        followed = DIFFERING._with_tails(DIFFERING.pace(delta).delta(epsilon), delta)
+        followed = DIFFERING._with_tails(DIFFERING.pace(delta).delta(epsilon), DIFFERING.tau(delta))
         assert delta < followed
         assert DIFFERING.bound(epsilon, delta) <= delta
         assert DIFFERING.bound(epsilon, delta / 1.0001) > delta / 1.0001

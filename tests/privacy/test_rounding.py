@@ -17,6 +17,8 @@ from croupier.privacy.slopes import fast_slope, find_window
 Floats = NDArray[np.float64]
 
 SETTINGS = [(60, 1e-2, 2), (400, 1e-6, 1), (401, 1e-3, 8), (2000, 5e-10, 3), (20_001, 1e-12, 5)]
+# So many steps that what is left over is told by the inner one of two thresholds.
+LONG = [(401, 1e-6, 60), (2001, 1e-12, 90)]
 FINE = 16
 
 
@@ -72,6 +74,25 @@ def test_what_is_left_over_covers_every_pair_of_thresholds(
         apart, close = max(apart, worst), max(close, worst if part < 1 else 0.0)
     assert 0.15 < apart <= 1
     assert close > 0.05
+
+
+@pytest.mark.parametrize(("coins", "tau", "shift"), LONG)
+def test_what_is_left_over_of_long_moves_is_that_of_the_inner_threshold(
+    coins: int, tau: float, shift: int
+) -> None:
+    """s q - z~ itself: the slope of a long move would hide what rounding leaves over."""
+    rounding, window, worst = found(coins, shift, tau), find_window(coins, 0.5, tau), 0.0
+    values, share = fine_quantiles(coins, window.low - shift, window.high + shift + 1)
+    places = np.arange(values.size) / FINE
+    chords = np.interp(places, places[::FINE], values[::FINE])
+    over = (np.sqrt(1 + rounding.spread * share * (1 - share)) * values - chords)[: 1 - FINE]
+    levels = values[: over.size]
+    for lag in range(1, shift * FINE + 1, FINE // 2 - 1):
+        far, near = levels[lag:], levels[:-lag]
+        closest = np.where(far * near < 0, 0.0, np.minimum(np.abs(far), np.abs(near)))
+        allowed = rounding.steady + rounding.growing * closest**2
+        worst = max(worst, float(((over[lag:] - over[:-lag]) / allowed).max()))
+    assert 0.1 < worst <= 1
 
 
 FINDERS = {"steepest": find_rounding, "rising": find_rising}
@@ -200,15 +221,17 @@ def stated_rounding(coins: int, shift: int, tau: float) -> Rounding:
         least = 2 * float(ndtri(binom.cdf(coins // 2, coins, 0.5)))
     beta = least**2
     w = plain.slope * shift + plain.deviation + d
-    c1 = (d**2 - beta) / 8 + beta * (d**2 + beta / 2) / 32
+    c0, c1 = (d**2 - beta) / 8, beta * (d**2 + beta / 2) / 32
     c2 = d**3 / (18 * math.sqrt(3)) + c1 / 6
-    steady = beta * d / (12 * math.sqrt(3)) + d**3 / 16 + 3 * c1 / 2 + c2 * (w + w**2)
-    t = float(edge) * d
+    steady = beta * d / (12 * math.sqrt(3)) + d**3 / 16 + 3 * (c0 + c1) / 2
+    steady += c0 / 6 * (d + d**2) + c2 * (w + w**2)
+    growing = c0 / 6 * (1 + d) + c2 * (1 + w)
+    t, w = float(edge) * d, plain.slope + plain.deviation + d
     c1 = (d**2 - beta) / 2 + beta * (d**2 + beta) / 16
     c3 = d**3 * (math.exp(t) - 1 - t) / (3 * t**2) + c1 / 6
     steep = d**3 / 12 + beta * d * (math.exp(t) - 1) / (8 * t) + 3 * c1 / 2 + c3 * (w + w**2)
-    near = min(steady / steep, c2 / c3)
-    return Rounding(plain.slope, beta, steady, c2 * (1 + w), float(edge), near)
+    near = min(1.0, steady / steep, growing / (c3 * (1 + w)))
+    return Rounding(plain.slope, beta, steady, growing, float(edge), near)
 
 
 @pytest.mark.parametrize(("coins", "tau", "shift"), SETTINGS)
@@ -227,8 +250,10 @@ def test_the_terms_of_a_cell_are_those_stated() -> None:
     d, beta, edge = 0.05, 0.0024, 6.0
     t = d * edge
     apart, close = Cell(d, beta, edge).left_over, Cell(d, beta, edge).steepness
+    inner = (0.0, (d**2 - beta) / 8, 0.0)
+    assert Cell(d, beta, edge).inner == pytest.approx(inner, rel=1e-12, abs=0)
     constant = beta * d / (12 * math.sqrt(3)) + d**3 / 16
-    linear = (d**2 - beta) / 8 + beta * (d**2 + beta / 2) / 32
+    linear = beta * (d**2 + beta / 2) / 32
     assert apart == pytest.approx((constant, linear, d**3 / (18 * math.sqrt(3))), rel=1e-12, abs=0)
     constant = d**3 / 12 + beta * d * (math.exp(t) - 1) / (8 * t)
     linear = (d**2 - beta) / 2 + beta * (d**2 + beta) / 16

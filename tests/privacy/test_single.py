@@ -106,7 +106,9 @@ def test_levels_that_are_too_deep_keep_the_first() -> None:
     assert far.follows
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert far.pace(3.5e-23) == steady(far.plain(3.5e-23))
+        plain = far.plain(3.5e-23)
+        assert rounded_pace(2590, 993.0, 10**6, 3.5e-23, plain) == steady(plain)
+        assert far.pace(3.5e-23) == steady(far.mu(3.5e-23))
 
 
 def test_fine_grids_few_coins_and_other_biases_keep_the_first() -> None:

@@ -18,8 +18,9 @@ from croupier.privacy.moves import Move
 from croupier.privacy.pace import Pace, steady
 from croupier.privacy.rounding import find_rising, least_step
 from croupier.privacy.several import Part, composed, gaussian
-from croupier.privacy.single import rounded_pace
+from croupier.privacy.single import rounded_pace, spread_mu
 from croupier.privacy.slopes import Slope, find_slope, find_window
+from croupier.privacy.spread import rounded
 
 MOST_DELTA = math.nextafter(1.0, 0.0)
 COINS_TO_ROUND = 500
@@ -29,6 +30,14 @@ LEAST_TAIL = 1e-32
 ROUNDING_SHARE = 0.01
 """What is added to the mu of the slope at the centre before the second certificate is asked, and
 at least with it."""
+FAR = 4.0
+"""The mu, and an epsilon above 20, from which on tails are put where moves are, and larger ones
+are tried; with that it is at least this."""
+LARGER_SHARE = 0.1
+"""The part of delta that tails may take there: then windows cost more than some of delta."""
+
+Paces = tuple[tuple[Pace, float], ...]
+"""What is known outside tails of a count, and these."""
 
 
 @dataclass(frozen=True)
@@ -91,8 +100,11 @@ class CountRelease:
         plain = self.plain(tau)
         if not self.follows or plain <= self.shown:
             return steady(plain)
-        pace = rounded_pace(self.coins, self.distance, self.labels, tau, plain)
-        return pace.at_least(self.shown)
+        known = self.coins, self.distance, self.labels, tau, plain
+        pace = rounded_pace(*known).at_least(self.shown)
+        if pace.mu <= FAR:
+            return pace
+        return replace(pace, mu=min(pace.mu, max(FAR, self.shown, spread_mu(*known))))
 
     @property
     def follows(self) -> bool:
@@ -162,7 +174,10 @@ class BinomialCurve:
 
     def pace(self, delta: float) -> Pace:
         """What answers at ``delta`` rest on."""
-        tau = self.tau(known_delta(delta))
+        return self._pace(self.tau(known_delta(delta)))
+
+    def _pace(self, tau: float) -> Pace:
+        """What is known outside tails of ``tau``."""
         (first, times), *others = self.releases
         if times == 1 and not others and not self.visits:
             return first.pace(tau)
@@ -179,18 +194,29 @@ class BinomialCurve:
 
     def bound(self, epsilon: float, delta: float) -> float:
         """tau' + (1 - tau') times the pace's delta, with the tails that belong to ``delta``."""
-        return self._bound(self.pace(delta), epsilon, delta)
+        return self._bound(self._paces(delta), epsilon, delta)
 
-    def _bound(self, pace: Pace, epsilon: float, delta: float) -> float:
-        if math.isinf(pace.mu):
+    def _paces(self, delta: float) -> Paces:
+        """What is known at ``delta``: where moves are far, outside larger tails as well."""
+        usual = self.pace(delta)
+        far = FAR < usual.mu < math.inf and any(release.follows for release, _ in self.releases)
+        known = (usual, self.tau(delta))
+        return (known, self._far(delta)) if far else (known,)
+
+    def _far(self, delta: float) -> tuple[Pace, float]:
+        tau = rounded(LARGER_SHARE * delta / self.counts)
+        return _far_pace(self, tau), tau
+
+    def _bound(self, paces: Paces, epsilon: float, delta: float) -> float:
+        if math.isinf(paces[0][0].mu):
             return 1.0
-        found = self._with_tails(pace.delta(epsilon), delta)
+        found = min(self._with_tails(pace.delta(epsilon), tau) for pace, tau in paces)
         if found <= delta:
             return found
-        return min(found, self._with_tails(self._apart(epsilon, delta), delta))
+        return min(found, self._with_tails(self._apart(epsilon, delta), self.tau(delta)))
 
-    def _with_tails(self, gain: float, delta: float) -> float:
-        tails = -math.expm1(self.counts * math.log1p(-self.tau(delta)))
+    def _with_tails(self, gain: float, tau: float) -> float:
+        tails = -math.expm1(self.counts * math.log1p(-tau))
         return (tails + (1 - tails) * gain) * (1 + 1e-12)
 
     def _apart(self, epsilon: float, delta: float) -> float:
@@ -209,10 +235,10 @@ class BinomialCurve:
 
     def _search_epsilon(self, delta: float) -> float:
         """The epsilon from which on the bound at ``delta`` is no more than that."""
-        pace = self.pace(delta)
-        if math.isinf(pace.mu):
+        paces = self._paces(delta)
+        if math.isinf(paces[0][0].mu):
             return math.inf
-        return _first_epsilon(lambda epsilon: self._bound(pace, epsilon, delta) <= delta)
+        return _first_epsilon(lambda epsilon: self._bound(paces, epsilon, delta) <= delta)
 
     def delta(self, epsilon: float) -> float:
         """The smallest proved delta at ``epsilon``; 1 where nothing is certified."""
@@ -262,6 +288,11 @@ def _least_delta(curve: BinomialCurve, epsilon: float) -> float:
     if not curve.holds(epsilon, MOST_DELTA):
         return 1.0
     return LEAST_DELTA if curve.holds(epsilon, LEAST_DELTA) else curve._search_delta(epsilon)
+
+
+@lru_cache(maxsize=256)
+def _far_pace(curve: BinomialCurve, tau: float) -> Pace:
+    return curve._pace(tau).at_least(FAR)
 
 
 @lru_cache(maxsize=256)

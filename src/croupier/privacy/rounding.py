@@ -62,6 +62,11 @@ class Rounding:
         """The quantile up to which thresholds would do so: any edge below it is as good."""
         return self.slope / (math.sqrt(1 + self.spread / 4) * self.spread / 2)
 
+    def flatter(self, slope: float) -> Rounding | None:
+        """The same with a smaller slope, if thresholds still move the way of their input."""
+        found = replace(self, slope=min(self.slope, slope))
+        return found if found.follows else None
+
 
 def find_rounding(coins: int, shift: int, tau: float) -> Rounding | None:
     """The rounding of fair coins outside tails of ``tau``, None outside the range of Lemma M."""
@@ -113,9 +118,10 @@ def _rounding(coins: int, shift: int, high: int) -> Rounding | None:
     step = (edge - before + quantile_error(law, edge)) * (1 + 1e-9)
     cell = Cell(step, least_step(coins) ** 2 * (1 - 1e-9), edge * (1 + 1e-9))
     width = plain.slope * shift + plain.deviation + step
-    steady, growing = _squared(*cell.left_over, width)
-    steadily, growingly = _squared(*cell.steepness, width)
-    near = min(steady / steadily, growing / growingly) * (1 - 1e-9)
+    steady, growing = _added(_squared(*cell.left_over, width), _squared(*cell.inner, step))
+    # Only inputs less than a step apart are near, and so are their thresholds.
+    steadily, growingly = _squared(*cell.steepness, plain.slope + plain.deviation + step)
+    near = min(1.0, steady / steadily, growing / growingly) * (1 - 1e-9)
     found = Rounding(plain.slope, cell.spread, steady, growing, edge, near, width)
     return found if found.follows else None
 
@@ -134,7 +140,8 @@ class Cell:
     """Between two counts: the longest ``step`` of z (d), ``spread`` (beta), ``edge`` (L).
 
     What rounding leaves over, and how steeply that may rise, are each a constant, a term linear in
-    the outer end of the cell and one in its square.
+    the outer end of the cell and one in its square. Some of it is left over only at the threshold
+    that is nearer to the median.
     """
 
     step: float
@@ -146,9 +153,13 @@ class Cell:
         """Of two thresholds together, however far apart."""
         step, spread = self.step, self.spread
         fourth = spread * (step * step / 64 + spread / 128)
-        linear = (step * step - spread) / 8 + 2 * fourth
         constant = spread * step * STEEPEST_SKEW / 2 + step**3 / 16
-        return constant, linear, step**3 * STEEPEST_SKEW / 3
+        return constant, 2 * fourth, step**3 * STEEPEST_SKEW / 3
+
+    @property
+    def inner(self) -> tuple[float, float, float]:
+        """Of the inner one of the two, which no level on the way is nearer to the median than."""
+        return 0.0, (self.step * self.step - self.spread) / 8, 0.0
 
     @property
     def steepness(self) -> tuple[float, float, float]:
@@ -163,6 +174,10 @@ def _squared(constant: float, linear: float, square: float, width: float) -> tup
     """A and C of A + C z^2, from the terms at a cell no further than ``width`` from z."""
     square += linear / (2 * TOUCH)
     return _around(constant + linear * TOUCH / 2, square, width, 1.0)
+
+
+def _added(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
+    return one[0] + other[0], one[1] + other[1]
 
 
 def _around(steady: float, square: float, width: float, level: float) -> tuple[float, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from croupier.privacy.levels import DEEPEST, Levels
 from croupier.privacy.moves import Move, highest
 from croupier.privacy.pace import Pace, steady
 from croupier.privacy.rounding import find_rounding
+from croupier.privacy.spread import EVEN, find_spread, rounded
 from croupier.privacy.tails import Floats
 
 
@@ -20,11 +22,32 @@ def rounded_pace(coins: int, distance: float, labels: int, tau: float, plain: fl
     ``plain`` is the first certificate's mu, which holds too. Half of every label's tail goes to
     its own count, the other halves to the release as a whole.
     """
-    rounding, top = find_rounding(coins, math.ceil(distance), tau / 2), highest(labels, tau, plain)
-    if rounding is None or top is None or max(top, rounding.edge) > DEEPEST:
+    rounding = find_rounding(coins, math.ceil(distance), tau / 2)
+    return _followed(Move(rounding, distance, labels), tau, plain) if rounding else steady(plain)
+
+
+def spread_mu(coins: int, distance: float, labels: int, tau: float, plain: float) -> float:
+    """The same release's mu by both certificates with tails where the moves are (PROOF 4a)."""
+    return _spread_mu(coins, distance, labels, rounded(tau), plain)
+
+
+@lru_cache(maxsize=4096)
+def _spread_mu(coins: int, distance: float, labels: int, tau: float, plain: float) -> float:
+    spread = find_spread(coins, distance, labels, tau / 2)
+    if spread is None:
+        return plain
+    rounding = find_rounding(coins, math.ceil(distance), EVEN * tau / 2)
+    flatter = rounding and rounding.flatter(spread.steepest)
+    known = min(plain, spread.mu(labels))
+    return _followed(Move(flatter, distance, labels), tau, known).mu if flatter else known
+
+
+def _followed(move: Move, tau: float, plain: float) -> Pace:
+    top = highest(move.labels, tau, plain)
+    if top is None or max(top, move.rounding.edge) > DEEPEST:
         return steady(plain)
     levels = Levels(top)
-    speeds = np.maximum.accumulate(slower(Move(rounding, distance, labels), levels)) * (1 + 1e-8)
+    speeds = np.maximum.accumulate(slower(move, levels)) * (1 + 1e-8)
     return Pace(min(plain, float(speeds[-1])), levels.ends, tuple(speeds.tolist()))
 
 
