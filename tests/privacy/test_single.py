@@ -17,6 +17,7 @@ from croupier.privacy.levels import Levels
 from croupier.privacy.moves import Move
 from croupier.privacy.pace import steady
 from croupier.privacy.rounding import find_rounding, least_step
+from croupier.privacy.several import composed
 from croupier.privacy.single import rounded_pace, slower
 from croupier.privacy.slopes import fast_slope, find_slope
 
@@ -109,6 +110,25 @@ def test_levels_that_are_too_deep_keep_the_first() -> None:
         plain = far.plain(3.5e-23)
         assert rounded_pace(2590, 993.0, 10**6, 3.5e-23, plain) == steady(plain)
         assert far.pace(3.5e-23) == steady(far.mu(3.5e-23))
+
+
+@pytest.mark.parametrize(("distance", "labels"), [(0.05, 5), (0.18, 20), (0.18, 5150)])
+def test_deep_windows_are_followed_by_a_slope_that_rises_as_well(
+    distance: float, labels: int
+) -> None:
+    curve = BinomialCurve(((CountRelease(2001, 0.5, distance, labels), 1),))
+    epsilon = 6.5 * 2 * distance / math.sqrt(2001)
+    delta = curve.delta(epsilon)
+    tau = curve.tau(delta)
+    usual, rising = (pace.delta(epsilon) for pace, _ in curve._paces(delta))
+    assert rising == composed(curve.parts(tau), tau).delta(epsilon) < usual
+    assert delta == pytest.approx(curve._with_tails(rising, tau), rel=1e-9, abs=0)
+
+
+def test_other_releases_and_those_that_prove_nothing_are_followed_once() -> None:
+    for release in (CountRelease(2001, 0.5, 1.0, 5150), CountRelease(20, 0.5, 0.5, 5)):
+        assert len(BinomialCurve(((release, 1),))._paces(1e-9)) == 1
+    assert len(BinomialCurve(((CountRelease(2001, 0.5, 0.5, 5), 2),))._paces(1e-9)) == 1
 
 
 def test_fine_grids_few_coins_and_other_biases_keep_the_first() -> None:

@@ -146,7 +146,7 @@ def test_larger_tails_count_only_where_they_are_better() -> None:
     usual = curve._with_tails(curve.pace(delta).delta(400.0), curve.tau(delta))
     assert curve.bound(400.0, delta) <= delta < usual
     assert curve.holds(400.0, 2 * delta)
-    near = BinomialCurve(((CountRelease(2000, 0.5, 40.0, 5150), 1),))
+    near = BinomialCurve(((CountRelease(2000, 0.5, 40.0, 20), 1),))
     assert len(near._paces(1e-6)) == 1
     # Nothing is certified outside of the usual range either.
     assert BinomialCurve(((CountRelease(2000, 0.5, 1200.0, 20), 1),)).epsilon(1e-3) == math.inf

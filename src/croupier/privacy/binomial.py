@@ -112,6 +112,14 @@ class CountRelease:
         once = self.followed and self.reports == 1
         return once and self.bias == 0.5 and self.coins >= COINS_TO_ROUND
 
+    @property
+    def rises(self) -> bool:
+        """Whether it is followed by a slope that rises as well, as if it were one of several.
+
+        On the coarsest grids windows are deeper than where tests decide, whatever moves.
+        """
+        return self.distance < 1
+
     def plain(self, tau: float) -> float:
         """The mu of MATH 4."""
         slope = self._slope(tau)
@@ -178,9 +186,8 @@ class BinomialCurve:
 
     def _pace(self, tau: float) -> Pace:
         """What is known outside tails of ``tau``."""
-        (first, times), *others = self.releases
-        if times == 1 and not others and not self.visits:
-            return first.pace(tau)
+        if self._once:
+            return self.releases[0][0].pace(tau)
         return composed(self.parts(tau), tau, self.visits)
 
     @property
@@ -197,15 +204,20 @@ class BinomialCurve:
         return self._bound(self._paces(delta), epsilon, delta)
 
     def _paces(self, delta: float) -> Paces:
-        """What is known at ``delta``: where moves are far, outside larger tails as well."""
-        usual = self.pace(delta)
-        far = FAR < usual.mu < math.inf and any(release.follows for release, _ in self.releases)
-        known = (usual, self.tau(delta))
-        return (known, self._far(delta)) if far else (known,)
+        """What is known at ``delta``: of far moves outside larger tails as well."""
+        usual, tau = self.pace(delta), self.tau(delta)
+        known = [(usual, tau)]
+        if self._once and self.releases[0][0].rises and math.isfinite(usual.mu):
+            known.append((composed(self.parts(tau), tau), tau))
+        if FAR < usual.mu < math.inf and any(release.follows for release, _ in self.releases):
+            larger = rounded(LARGER_SHARE * delta / self.counts)
+            known.append((_far_pace(self, larger), larger))
+        return tuple(known)
 
-    def _far(self, delta: float) -> tuple[Pace, float]:
-        tau = rounded(LARGER_SHARE * delta / self.counts)
-        return _far_pace(self, tau), tau
+    @property
+    def _once(self) -> bool:
+        """Whether the user is in one release, once."""
+        return len(self.releases) == 1 and self.releases[0][1] == 1 and not self.visits
 
     def _bound(self, paces: Paces, epsilon: float, delta: float) -> float:
         if math.isinf(paces[0][0].mu):
