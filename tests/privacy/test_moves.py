@@ -190,7 +190,7 @@ def test_what_lines_leave_over_of_skewness_is_covered(cap: float) -> None:
         assert shown[1] == pytest.approx(shown[0], rel=1e-9, abs=0)
 
 
-# The statement of docs/guarantees.md once more, with plain numbers.
+# The statement of docs/closer-forms.md once more, with plain numbers.
 
 
 def stated_speeds(move: Move, top: float) -> list[float]:

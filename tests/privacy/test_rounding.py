@@ -205,7 +205,7 @@ def test_the_spread_is_below_the_square_of_every_increment(coins: int) -> None:
     assert spread < np.min(steps) ** 2 < spread * (1 + 1e-7)
 
 
-# The statement of docs/guarantees.md once more, number by number.
+# The statement of docs/closer-forms.md once more, number by number.
 
 
 def stated_rounding(coins: int, shift: int, tau: float) -> Rounding:

@@ -227,7 +227,7 @@ def test_signs_that_the_past_decides_gain_something() -> None:
 
 
 def stated_line(test: Told) -> tuple[float, float]:
-    """x0 and K of docs/guarantees.md."""
+    """x0 and K of docs/closer-forms.md."""
     b, level, groups = test.length, float(test.near[0]), test.groups.groups
     kappa, e = float(test.rates[0, 0]) / b, max(group.widening for group in groups)
     mean = sum(group.share * group.widening for group in groups)

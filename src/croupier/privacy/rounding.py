@@ -2,7 +2,7 @@
 
 The certificate of MATH 4 charges e per label, as if every rounding went the worst way in every
 label. Here the rounding of a label is what it is: it changes the variance of a count by what a coin
-would, up to terms that are smaller still. Step 8 of the proof in ``docs/guarantees.md`` has the
+would, up to terms that are smaller still. Step 8 of the proof in ``docs/closer-forms.md`` has the
 statement and its derivation; the letters are those used there.
 """
 
