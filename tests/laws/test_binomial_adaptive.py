@@ -8,7 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from croupier.privacy.binomial import BinomialCurve, CountRelease
+from croupier.privacy.binomial import BinomialCurve
+from croupier.privacy.counts import CountRelease
 from croupier.privacy.placements import PlacedCurve
 
 from .counts import Floats, released

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from scipy.special import log_ndtr, ndtr, ndtri
 
-from croupier.privacy.binomial import CountRelease
+from croupier.privacy.counts import CountRelease
 from croupier.privacy.levels import Levels
 from croupier.privacy.moves import Move
 from croupier.privacy.pace import Pace

@@ -19,7 +19,8 @@ from dp_accounting.pld import (  # type: ignore[import-untyped, unused-ignore]
 from scipy.signal import fftconvolve
 
 from croupier.privacy import gdp
-from croupier.privacy.binomial import BinomialCurve, CountRelease
+from croupier.privacy.binomial import BinomialCurve
+from croupier.privacy.counts import CountRelease
 from croupier.privacy.placements import PlacedCurve
 from croupier.privacy.slopes import find_slope
 

@@ -11,7 +11,8 @@ import math
 import numpy as np
 import pytest
 
-from croupier.privacy.binomial import FAR, BinomialCurve, CountRelease
+from croupier.privacy.binomial import BinomialCurve
+from croupier.privacy.counts import FAR, CountRelease
 
 from .counts import Floats, losses_delta, rounded_losses
 

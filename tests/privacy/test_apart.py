@@ -12,7 +12,8 @@ from croupier.errors import GuaranteeError
 from croupier.privacy import apart as module
 from croupier.privacy import binomial, gdp
 from croupier.privacy.apart import LARGEST_MU, MOST_KINDS, Smallest, apart, fitting
-from croupier.privacy.binomial import BinomialCurve, CountRelease, SquaresCurve
+from croupier.privacy.binomial import BinomialCurve, SquaresCurve
+from croupier.privacy.counts import CountRelease
 from croupier.privacy.pace import Clocked, Pace, steady
 from croupier.privacy.placements import PlacedCurve, placed
 from croupier.privacy.several import Part, composed, gaussian

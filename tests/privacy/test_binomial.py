@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from croupier.errors import GuaranteeError
 from croupier.privacy import gdp
-from croupier.privacy.binomial import BinomialCurve, CountRelease
+from croupier.privacy.binomial import BinomialCurve
+from croupier.privacy.counts import CountRelease
 from croupier.privacy.journeys import leg_of
 from croupier.privacy.moves import Move
 from croupier.privacy.rounding import find_rising

@@ -5,8 +5,9 @@ import math
 import pytest
 
 from croupier.privacy import gdp
-from croupier.privacy.binomial import BinomialCurve, CountRelease
+from croupier.privacy.binomial import BinomialCurve
 from croupier.privacy.budget import Budget
+from croupier.privacy.counts import CountRelease
 from croupier.privacy.guarantee import SWAP, GaussianCurve, Guarantee, PureCurve, gaussian, unproved
 
 

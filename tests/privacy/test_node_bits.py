@@ -10,9 +10,10 @@ from scipy.stats import binom
 
 from croupier.contribution import Layout
 from croupier.errors import GuaranteeError
-from croupier.privacy.binomial import BinomialCurve, CountRelease
+from croupier.privacy.binomial import BinomialCurve
 from croupier.privacy.bits import fewest_bits
 from croupier.privacy.budget import Budget
+from croupier.privacy.counts import CountRelease
 from croupier.privacy.node_bits import NodeBatch, TreeCurve, fewest_node_bits, mu_per_report
 from croupier.privacy.nodes import Tree
 from croupier.privacy.several import gaussian

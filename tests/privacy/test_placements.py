@@ -8,7 +8,8 @@ import math
 import pytest
 
 from croupier.plan import Plan
-from croupier.privacy.binomial import BinomialCurve, CountRelease
+from croupier.privacy.binomial import BinomialCurve
+from croupier.privacy.counts import CountRelease
 from croupier.privacy.placements import PlacedCurve, WorstBatchCurve, placed
 from croupier.protocols.vector_sum import VectorSum
 

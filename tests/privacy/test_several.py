@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from croupier.privacy import gdp
-from croupier.privacy.binomial import BinomialCurve, CountRelease, SquaresCurve
+from croupier.privacy.binomial import BinomialCurve, SquaresCurve
 from croupier.privacy.bits import Batch, fewest_bits
 from croupier.privacy.budget import Budget
+from croupier.privacy.counts import CountRelease
 from croupier.privacy.groups import Kind, apart
 from croupier.privacy.journeys import Journey, Leg, largest, leg_of, longest, ranked
 from croupier.privacy.levels import DEEPEST, Levels

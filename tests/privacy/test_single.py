@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from croupier.privacy.binomial import BinomialCurve, CountRelease
+from croupier.privacy.binomial import BinomialCurve
+from croupier.privacy.counts import CountRelease
 from croupier.privacy.journeys import Journey, leg_of
 from croupier.privacy.levels import Levels
 from croupier.privacy.moves import Move

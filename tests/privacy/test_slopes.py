@@ -9,7 +9,7 @@ import pytest
 from scipy.special import ndtri
 from scipy.stats import binom
 
-from croupier.privacy.binomial import CountRelease
+from croupier.privacy.counts import CountRelease
 from croupier.privacy.slopes import fast_slope, find_slope, general_slope
 from croupier.privacy.tails import binomial, quantiles
 

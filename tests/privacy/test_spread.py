@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from croupier.privacy.binomial import FAR, BinomialCurve, CountRelease
+from croupier.privacy.binomial import BinomialCurve
+from croupier.privacy.counts import FAR, CountRelease
 from croupier.privacy.single import spread_mu
 from croupier.privacy.slopes import Slope, find_slope
 from croupier.privacy.spread import Spread, _tails, find_spread, rounded

@@ -9,8 +9,9 @@ import pytest
 
 from croupier.coins import Coins
 from croupier.plan import Plan
-from croupier.privacy.binomial import BinomialCurve, CountRelease
+from croupier.privacy.binomial import BinomialCurve
 from croupier.privacy.bits import fewest_bits
+from croupier.privacy.counts import CountRelease
 from croupier.privacy.guarantee import Guarantee
 from croupier.protocols.base import Floats, Mechanism, Release
 from croupier.protocols.concurrent_tree import ConcurrentTree

@@ -1,4 +1,4 @@
-"""The certificate for shuffled bits: releases of counts and the curve they earn (MATH 4)."""
+"""The certificate for shuffled bits: the curve that releases of counts earn (MATH 4)."""
 
 from __future__ import annotations
 
@@ -8,144 +8,28 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Self
 
-from croupier.arguments import positive, whole
+from croupier.arguments import whole
 from croupier.errors import GuaranteeError
 from croupier.privacy.apart import Smallest, apart
 from croupier.privacy.budget import LEAST_DELTA
+from croupier.privacy.counts import FAR, CountRelease
 from croupier.privacy.guarantee import TAIL_SHARE
-from croupier.privacy.journeys import leg_of
-from croupier.privacy.moves import Move
-from croupier.privacy.pace import Pace, steady
-from croupier.privacy.rounding import find_rising, least_step
+from croupier.privacy.pace import Pace
 from croupier.privacy.several import Part, composed, gaussian
-from croupier.privacy.single import rounded_pace, spread_mu
-from croupier.privacy.slopes import Slope, find_slope, find_window
 from croupier.privacy.spread import rounded
 
 MOST_DELTA = math.nextafter(1.0, 0.0)
-COINS_TO_ROUND = 500
-"""Coins from which the second certificate is asked; with fewer the numbers of MATH 4 stand."""
+GUESSES = 8
+"""Each is a thousand times closer than the one before, until none differs."""
+NEXT = 1e-15
+"""How far from a guess deltas are looked for first, in units of it."""
 LEAST_TAIL = 1e-32
 """Tails of one count down to which curves are tabled, which are so for deltas above 1e-31."""
-ROUNDING_SHARE = 0.01
-"""What is added to the mu of the slope at the centre before the second certificate is asked, and
-at least with it."""
-FAR = 4.0
-"""The mu, and an epsilon above 20, from which on tails are put where moves are, and larger ones
-are tried; with that it is at least this."""
 LARGER_SHARE = 0.1
 """The part of delta that tails may take there: then windows cost more than some of delta."""
 
 Paces = tuple[tuple[Pace, float], ...]
 """What is known outside tails of a count, and these."""
-
-
-@dataclass(frozen=True)
-class CountRelease:
-    """One release of ``labels`` counts that hides inputs at most ``distance`` steps apart.
-
-    ``coins`` are the honest fresh coins per label, ``bias`` their probability of a one,
-    ``distance`` the Euclidean swap distance in steps, rounded up, and ``reports`` the number of
-    reports of one user that the release contains (MATH 4, "Several releases"). Only what is
-    ``followed`` may be asked for more than MATH 4.
-    """
-
-    coins: int
-    bias: float
-    distance: float
-    labels: int
-    reports: int = 1
-    followed: bool = True
-
-    def __post_init__(self) -> None:
-        """Refuse a release that is none."""
-        whole("coins", self.coins, 0)
-        positive("bias", self.bias)
-        positive("distance", self.distance)
-        whole("labels", self.labels, 1)
-        whole("reports", self.reports, 1)
-
-    @property
-    def reach(self) -> float:
-        """By how much the counts move; several reports add up linearly, roundings included."""
-        if self.reports == 1:
-            return self.distance
-        moved = self.reports * (self.distance + math.sqrt(self.labels))
-        return moved * (1 + 1e-15)
-
-    @property
-    def shift(self) -> int:
-        """The reach in whole steps, K."""
-        return math.ceil(self.reach)
-
-    def fits(self, tau: float) -> bool:
-        """Whether anything can be certified with tails of ``tau``."""
-        if not self.coins:
-            return False
-        return find_window(self.coins, self.bias, tau).fits(self.coins, self.shift)
-
-    def mu(self, tau: float) -> float:
-        """The Gaussian-DP parameter outside tails of ``tau``; infinite where nothing holds."""
-        return self.pace(tau).mu
-
-    def pace(self, tau: float) -> Pace:
-        """The same level by level.
-
-        Of one report: MATH 4, and where rounding shows in it the second certificate (PROOF 8).
-        That one goes down to what is ``shown`` and no further, so that fine grids keep the
-        numbers of MATH 4 and mu has no jump where the two meet.
-        """
-        if not self.fits(tau):
-            return steady(math.inf)
-        plain = self.plain(tau)
-        if not self.follows or plain <= self.shown:
-            return steady(plain)
-        known = self.coins, self.distance, self.labels, tau, plain
-        pace = rounded_pace(*known).at_least(self.shown)
-        if pace.mu <= FAR:
-            return pace
-        return replace(pace, mu=min(pace.mu, max(FAR, self.shown, spread_mu(*known))))
-
-    @property
-    def follows(self) -> bool:
-        """Whether the second certificate may be asked."""
-        once = self.followed and self.reports == 1
-        return once and self.bias == 0.5 and self.coins >= COINS_TO_ROUND
-
-    @property
-    def rises(self) -> bool:
-        """Whether it is followed by a slope that rises as well, as if it were one of several.
-
-        On the coarsest grids windows are deeper than where tests decide, whatever moves.
-        """
-        return self.distance < 1
-
-    def plain(self, tau: float) -> float:
-        """The mu of MATH 4."""
-        slope = self._slope(tau)
-        if self.reports == 1:
-            return slope.mu(self.distance, self.labels)
-        return slope.slope * self.reach * (1 + 1e-14)
-
-    @property
-    def shown(self) -> float:
-        """The mu from which on rounding, or a slope that rises with the level, shows in it."""
-        return (1 + ROUNDING_SHARE) * least_step(self.coins) * self.distance
-
-    def _slope(self, tau: float) -> Slope:
-        return find_slope(self.coins, self.bias, self.shift, tau)
-
-    def part(self, tau: float) -> Part:
-        """The release as one of several; where rounding is followed half of each tail is its."""
-        pace = self.pace(tau)
-        if math.isinf(pace.mu):
-            return gaussian(pace.mu, pace.mu)
-        rounding = find_rising(self.coins, self.shift, tau / 2) if self.follows else None
-        if rounding is None:
-            return gaussian(pace.mu, self.mu(tau / 2))
-        move = Move(rounding, self.distance, self.labels)
-        plain, shown = self.plain(tau), self.shown
-        return Part((pace,), plain, min(plain, shown), leg_of(move), shows=plain > shown)
 
 
 @dataclass(frozen=True)
@@ -257,24 +141,30 @@ class BinomialCurve:
         return _least_delta(self, epsilon)
 
     def _search_delta(self, epsilon: float) -> float:
-        """The delta from which on the bound at it is no more."""
+        """The delta from which on the bound at it is no more; 1 where there is none."""
         low, high = self._around(epsilon, self._guess(epsilon))
         return _first_float(lambda delta: self.holds(epsilon, delta), low, high)
 
     def _guess(self, epsilon: float) -> float:
         """Near the fixed point of the bound, which hardly depends on the delta of its tails."""
-        guess = 1e-6
-        for _ in range(4):
-            guess = min(max(self.bound(epsilon, guess), LEAST_DELTA), MOST_DELTA)
+        before, guess = 0.0, 1e-6
+        for _ in range(GUESSES):
+            if guess == before:
+                break
+            before, guess = guess, min(max(self.bound(epsilon, guess), LEAST_DELTA), MOST_DELTA)
         return guess
 
     def _around(self, epsilon: float, guess: float) -> tuple[float, float]:
-        """Deltas on both sides of the first proved one."""
-        high, width = guess, 1e-12
+        """Deltas on both sides of the first proved one, or the limit that it is at twice."""
+        high, width = guess, NEXT
         while not self.holds(epsilon, high):
+            if high == MOST_DELTA:
+                return 1.0, 1.0
             high, width = min(high * (1 + width), MOST_DELTA), 8 * width
-        low, width = high, 1e-12
+        low, width = high, NEXT
         while self.holds(epsilon, low):
+            if low == LEAST_DELTA:
+                return low, low
             low, width = max(low / (1 + width), LEAST_DELTA), 8 * width
         return low, high
 
@@ -297,9 +187,7 @@ def _least_epsilon(curve: BinomialCurve, delta: float) -> float:
 
 @lru_cache(maxsize=1024)
 def _least_delta(curve: BinomialCurve, epsilon: float) -> float:
-    if not curve.holds(epsilon, MOST_DELTA):
-        return 1.0
-    return LEAST_DELTA if curve.holds(epsilon, LEAST_DELTA) else curve._search_delta(epsilon)
+    return curve._search_delta(epsilon)
 
 
 @lru_cache(maxsize=256)

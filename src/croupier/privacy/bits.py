@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from croupier.arguments import fraction, positive, whole
 from croupier.errors import GuaranteeError
-from croupier.privacy.binomial import BinomialCurve, CountRelease, SquaresCurve
+from croupier.privacy.binomial import BinomialCurve, SquaresCurve
 from croupier.privacy.budget import Budget
+from croupier.privacy.counts import CountRelease
 from croupier.privacy.gdp import mu_of
 
 GRID_POWER = 16
@@ -84,6 +86,10 @@ class Batch:
         """The same, asked through the curve's smallest delta as everybody else will ask."""
         return self.curve(grid, noise_bits).delta(budget.epsilon) <= budget.delta
 
+    def fewest_thinkable(self, overhead: float) -> int:
+        """Noise bits below which rounding alone takes more than the overhead: a start."""
+        return max(1, math.ceil(1 / (overhead * (2 + overhead))))
+
     def coarsest_grid(self, budget: Budget, noise_bits: int, overhead: float) -> float:
         """The grid at which coins and worst-case rounding use up the overhead."""
         spread = math.sqrt(self.users * (noise_bits + 1)) / 2
@@ -115,7 +121,8 @@ def fewest_bits(
     def grid(noise_bits: int) -> float:
         return batch.coarsest_grid(budget, noise_bits, overhead)
 
-    found = fewest(1, batch.most_noise_bits, lambda bits: batch.meets(budget, grid(bits), bits))
+    start = min(batch.fewest_thinkable(overhead), batch.most_noise_bits)
+    found = fewest(start, batch.most_noise_bits, lambda bits: batch.meets(budget, grid(bits), bits))
     while not batch.confirms(budget, grid(found), found):
         found += 1
     return grid(found), found
@@ -143,14 +150,15 @@ def least_noise_bits(
 
 def fewest(start: int, most: int, enough: Callable[[int], bool]) -> int:
     """The smallest number that is enough, looked for ever further away from ``start``."""
-    low, high = _bracket(start, most, enough)
+    known = cache(enough)
+    low, high = _bracket(start, most, known)
     while high - low > 1:
         middle = (low + high) // 2
-        if enough(middle):
+        if known(middle):
             high = middle
         else:
             low = middle
-    return _lowered(high, enough)
+    return _lowered(high, known)
 
 
 def _lowered(found: int, enough: Callable[[int], bool]) -> int:

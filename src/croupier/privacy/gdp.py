@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +49,7 @@ def epsilon_of(mu: float, delta: float) -> float:
     return _turn(lambda epsilon: delta_of(mu, epsilon) <= delta)[1]
 
 
+@lru_cache(maxsize=256)
 def mu_of(epsilon: float, delta: float) -> float:
     """The largest mu that meets ``(epsilon, delta)``, rounded to the safe side."""
     positive("epsilon", epsilon)

@@ -8,9 +8,10 @@ from functools import lru_cache
 
 from croupier.arguments import positive, whole
 from croupier.errors import GuaranteeError
-from croupier.privacy.binomial import BinomialCurve, CountRelease, SquaresCurve
+from croupier.privacy.binomial import BinomialCurve, SquaresCurve
 from croupier.privacy.bits import Batch, fewest
 from croupier.privacy.budget import Budget
+from croupier.privacy.counts import CountRelease
 from croupier.privacy.several import Part, gaussian, worst
 
 FINENESS = 1000

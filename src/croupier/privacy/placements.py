@@ -6,13 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from croupier.privacy.binomial import (
-    MOST_DELTA,
-    BinomialCurve,
-    CountRelease,
-    confirmed,
-)
+from croupier.privacy.binomial import MOST_DELTA, BinomialCurve, confirmed
 from croupier.privacy.budget import LEAST_DELTA
+from croupier.privacy.counts import CountRelease
 from croupier.privacy.guarantee import WorstCurve
 from croupier.privacy.several import Part
 

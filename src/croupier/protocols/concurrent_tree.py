@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from croupier.arguments import whole
 from croupier.contribution import Layout
-from croupier.privacy.binomial import BinomialCurve, CountRelease
+from croupier.privacy.binomial import BinomialCurve
 from croupier.privacy.budget import Budget
+from croupier.privacy.counts import CountRelease
 from croupier.privacy.guarantee import Guarantee
 from croupier.privacy.node_bits import FINENESS, NodeBatch, TreeCurve, fewest_node_bits
 from croupier.privacy.nodes import Tree, usual_levels

@@ -9,9 +9,9 @@ from functools import partial
 from typing import ClassVar, Self
 
 from croupier.contribution import Layout
-from croupier.privacy.binomial import CountRelease
 from croupier.privacy.bits import GRID_POWER, Batch, fewest_bits
 from croupier.privacy.budget import Budget
+from croupier.privacy.counts import CountRelease
 from croupier.privacy.guarantee import Guarantee, unproved
 from croupier.privacy.placements import Certified, placed
 from croupier.privacy.theorem import VectorSumTheorem
