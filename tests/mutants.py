@@ -34,6 +34,7 @@ CERTIFICATE = [
     "tests/privacy/test_single.py",
     "tests/privacy/test_spread.py",
     "tests/privacy/test_slopes.py",
+    "tests/privacy/test_counts.py",
     "tests/privacy/test_binomial.py",
     "tests/privacy/test_binomial_reference.py",
     "tests/laws/test_binomial_exact.py",
@@ -78,7 +79,7 @@ TESTS = {
     "single": CERTIFICATE[3:5],
     "slopes": CERTIFICATE,
     "spread": CERTIFICATE[4:5],
-    "tails": ["tests/privacy/test_tails.py", *CERTIFICATE[:8]],
+    "tails": ["tests/privacy/test_tails.py", *CERTIFICATE[:9]],
     "told": SEVERAL,
     "theorem": ["tests/privacy/test_theorem.py"],
 }
