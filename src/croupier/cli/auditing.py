@@ -123,7 +123,7 @@ def _budget(report: AuditReport) -> list[str]:
         return []
     most = Errors(0, 0, report.trials).bounds().delta(budget.epsilon)
     shown = f"delta at least {least:.4g} at epsilon {budget.epsilon:g}, asked for {budget.delta:g}"
-    lines = [f"  budget        {shown}; {report.trials} runs can show {most:.4g} at most"]
+    lines = [f"  budget        {shown} (no privacy at all would show {most:.4g})"]
     if report.guarantee.proved and not report.guarantee.meets(budget):
         lines.append(f"                {words.verdict(report.guarantee, budget)}")
     return lines
