@@ -135,3 +135,13 @@ def test_more_budget_never_means_more_noise_or_more_noise_bits(users: int) -> No
                 # A grid is a multiple of 2**-16, which moves the noise by as much.
                 assert noise(users, *loose) <= noise(users, *tight) * (1 + 1e-4)
                 assert loose[1] <= tight[1]
+
+
+@pytest.mark.parametrize("overhead", [5e-324, 1e-9])
+def test_an_overhead_that_no_bits_reach_is_refused(overhead: float) -> None:
+    with pytest.raises(GuaranteeError, match="the most are"):
+        search(Budget(1.0, 1e-5), 1000, 2, overhead=overhead)
+
+
+def test_a_huge_overhead_needs_a_bit_or_two() -> None:
+    assert search(Budget(1.0, 1e-5), 1000, 2, overhead=1e3)[1] <= 2

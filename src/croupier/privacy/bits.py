@@ -88,7 +88,7 @@ class Batch:
 
     def fewest_thinkable(self, overhead: float) -> int:
         """Noise bits below which rounding alone takes more than the overhead: a start."""
-        return max(1, math.ceil(1 / (overhead * (2 + overhead))))
+        return math.ceil(min(max(1, 1 / (overhead * (2 + overhead))), self.most_noise_bits))
 
     def coarsest_grid(self, budget: Budget, noise_bits: int, overhead: float) -> float:
         """The grid at which coins and worst-case rounding use up the overhead."""
@@ -121,7 +121,7 @@ def fewest_bits(
     def grid(noise_bits: int) -> float:
         return batch.coarsest_grid(budget, noise_bits, overhead)
 
-    start = min(batch.fewest_thinkable(overhead), batch.most_noise_bits)
+    start = batch.fewest_thinkable(overhead)
     found = fewest(start, batch.most_noise_bits, lambda bits: batch.meets(budget, grid(bits), bits))
     while not batch.confirms(budget, grid(found), found):
         found += 1
