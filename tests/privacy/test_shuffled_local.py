@@ -61,6 +61,7 @@ def test_a_crowd_is_worth_what_clones_say() -> None:
         (30.0, 1e-3, 50, 2),
         (3.0, 0.999, 1, 1),
         (1e9, 1e-300, 10, 1),
+        (0.5, 1e-300, 1, 1),
     ],
 )
 def test_the_largest_local_epsilon_meets_the_budget_and_a_thousandth_more_does_not(

@@ -19,8 +19,9 @@ from croupier.privacy.moves import Move
 from croupier.privacy.pace import steady
 from croupier.privacy.rounding import find_rounding, least_step
 from croupier.privacy.several import composed
-from croupier.privacy.single import rounded_pace, slower
+from croupier.privacy.single import _followed, rounded_pace, slower, spread_mu
 from croupier.privacy.slopes import fast_slope, find_slope
+from croupier.privacy.spread import find_spread, rounded
 
 
 @pytest.mark.parametrize("distance", [0.006, 0.2, 2.1213])
@@ -175,3 +176,55 @@ def test_delta_falls_with_epsilon_and_coins_and_grows_with_distance_and_labels()
     assert labels == sorted(labels)
     coins = [delta(coins, 5.0, 2, 1.72574) for coins in (1000, 1001, 1002, 1003)]
     assert coins == sorted(coins, reverse=True)
+
+
+@pytest.mark.parametrize("tau", [1e-9, 3e-7, 1e-12])
+def test_half_of_every_tail_is_a_counts_own(tau: float) -> None:
+    """With a million coins a window is a count shorter if a tail is 3 % larger."""
+    coins, distance, labels, plain = 10**6, 0.3, 65, 0.1
+    half, more = (find_rounding(coins, 1, share) for share in (tau / 2, tau / 1.94))
+    assert half is not None
+    assert more is not None
+    assert more.edge < half.edge
+    pace = rounded_pace(coins, distance, labels, tau, plain)
+    assert pace == _followed(Move(half, distance, labels), tau, plain)
+    assert pace != _followed(Move(more, distance, labels), tau, plain)
+
+
+# Coins, distance, labels, and tails with which windows are a count apart from those of 3 % more.
+FAR_MOVES = [
+    (20_000, 1500.5, 65, 1e-9),
+    (20_000, 3000.5, 1325, 1e-11),
+    (2000, 150.3, 5150, 1e-16),
+    (8000, 1200.7, 20, 1e-7),
+]
+
+
+@pytest.mark.parametrize(("coins", "distance", "labels", "tau"), FAR_MOVES)
+def test_of_far_moves_a_quarter_of_every_tail_is_that_of_a_label_at_rest(
+    coins: int, distance: float, labels: int, tau: float
+) -> None:
+    """Half of all tails are the counts' own, and half of these the labels have alike."""
+    plain = find_slope(coins, 0.5, math.ceil(distance), tau).mu(distance, labels)
+    tail = rounded(tau)
+    spread = find_spread(coins, distance, labels, tail / 2)
+    deepest = find_rounding(coins, math.ceil(distance), tail / 4)
+    assert spread is not None
+    assert deepest is not None
+    known = min(plain, spread.mu(labels))
+    assert spread_mu(coins, distance, labels, tau, math.inf) <= spread.mu(labels)
+    flatter = deepest.flatter(spread.steepest)
+    assert flatter is not None
+    stated = _followed(Move(flatter, distance, labels), tail, known).mu
+    assert spread_mu(coins, distance, labels, tau, plain) == stated
+
+
+def test_levels_beyond_fifty_are_not_followed() -> None:
+    rounding = find_rounding(2000, 3, 1e-9)
+    assert rounding is not None
+    move, further = (
+        Move(one, 2.1, 20) for one in (rounding, replace(rounding, edge=math.nextafter(50, 51)))
+    )
+    assert _followed(move, 1e-9, 0.2) != steady(0.2)
+    assert _followed(further, 1e-9, 0.2) == steady(0.2)
+    assert _followed(move, 1e-9, 60.0) == steady(60.0)

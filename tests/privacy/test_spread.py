@@ -89,23 +89,41 @@ def mu_of_label(coins: int, distance: float, labels: int, tau: float, move: floa
     return find_slope(coins, 0.5, math.ceil(move), tail).mu(move, 1)
 
 
-def test_the_mu_of_a_spread_is_the_one_stated() -> None:
+@pytest.mark.parametrize(("coins", "distance", "labels", "tau"), SETTINGS)
+def test_every_piece_has_the_slope_of_its_longest_move_and_its_shortest_ones_tail(
+    coins: int, distance: float, labels: int, tau: float
+) -> None:
+    spread = spread_of(coins, distance, labels, tau)
+    tails = _tails(spread.low / distance, labels, tau)
+    for one, high, tail in zip(spread.slopes, spread.high, tails, strict=True):
+        assert one == find_slope(coins, 0.5, math.ceil(high), float(tail))
+    assert any(math.ceil(high) > high for high in spread.high)
+
+
+SLOPES = [
+    (Slope(0.05, 0.002, 0.004), Slope(0.049, 0.003, 0.005), Slope(0.0485, 0.004, 0.006)),
+    # Rounding that shows at moves of much less than a step.
+    (Slope(1.0, 0.5, 3.0), Slope(0.9, 0.5, 3.0), Slope(0.5, 0.5, 3.0)),
+]
+
+
+@pytest.mark.parametrize("slopes", SLOPES)
+def test_the_mu_of_a_spread_is_the_one_stated(slopes: tuple[Slope, ...]) -> None:
     """The least over all cuts, with the best move on every other piece searched for."""
-    slopes = (Slope(0.05, 0.002, 0.004), Slope(0.049, 0.003, 0.005), Slope(0.0485, 0.004, 0.006))
-    spread = Spread(np.array([70.0, 50.0, 0.0]), np.array([100.0, 70.0, 50.0]), slopes)
+    spread = Spread(np.array([7.0, 5.0, 0.0]), np.array([10.0, 7.0, 5.0]), slopes)
     for labels in (1, 30, 3000):
         found = []
         for far in (1, 2):
             pairs = zip(slopes[:far], spread.low[:far], strict=True)
-            rate = max((one.slope + one.deviation / low) ** 2 for one, low in pairs)
+            rate = max((one.slope + min(one.near, one.deviation / low)) ** 2 for one, low in pairs)
             beyond = 0.0
             for one, low, high in list(zip(slopes, spread.low, spread.high, strict=True))[far:]:
                 moved = np.linspace(low, high, 200_001)
                 mus = one.slope * moved + np.minimum(one.deviation, one.near * moved)
                 beyond = max(beyond, float((mus**2 - rate * moved**2).max()))
-            found.append(math.sqrt(rate * 100**2 + labels * beyond))
+            found.append(math.sqrt(rate * 10**2 + labels * beyond))
         assert spread.mu(labels) == pytest.approx(min(found), rel=1e-9, abs=0)
-    assert spread.steepest == 0.05
+    assert spread.steepest == slopes[0].slope
 
 
 def test_a_spread_needs_windows_inside_the_support() -> None:
