@@ -277,7 +277,7 @@ RETURNING = [
 ]
 
 
-# Coins, grid, releases, dim and epsilon: as far as e^epsilon is a number.
+# Coins, grid, releases, dim and epsilon: one count moves by up to a third of its coins.
 FAR = [
     (2000, 80, 1, 5, 76),
     (2000, 80, 1, 100, 82),
@@ -294,6 +294,9 @@ FAR = [
     (2000, 73, 8, 100, 300),
     (2000, 75, 20, 100, 700),
     (2001, 155, 2, 5, 361),
+    (2001, 184, 3, 100, 704),
+    (2000, 296, 2, 20, 1194),
+    (2000, 236, 5, 5, 1500),
 ]
 
 
