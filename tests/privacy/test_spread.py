@@ -89,7 +89,10 @@ def mu_of_label(coins: int, distance: float, labels: int, tau: float, move: floa
     return find_slope(coins, 0.5, math.ceil(move), tail).mu(move, 1)
 
 
-@pytest.mark.parametrize(("coins", "distance", "labels", "tau"), SETTINGS)
+# The last one is so near the end of the support that its longest moves need the general form.
+@pytest.mark.parametrize(
+    ("coins", "distance", "labels", "tau"), [*SETTINGS, (600, 222.05, 20, 1e-6)]
+)
 def test_every_piece_has_the_slope_of_its_longest_move_and_its_shortest_ones_tail(
     coins: int, distance: float, labels: int, tau: float
 ) -> None:
@@ -124,6 +127,12 @@ def test_the_mu_of_a_spread_is_the_one_stated(slopes: tuple[Slope, ...]) -> None
             found.append(math.sqrt(rate * 10**2 + labels * beyond))
         assert spread.mu(labels) == pytest.approx(min(found), rel=1e-9, abs=0)
     assert spread.steepest == slopes[0].slope
+
+
+def test_the_mu_of_a_spread_is_rounded_up() -> None:
+    slopes = (Slope(1.0, 1e-300, 1.0),) * 3
+    spread = Spread(np.array([7.0, 5.0, 0.0]), np.array([10.0, 7.0, 5.0]), slopes)
+    assert 10 < spread.mu(20) < 10 * (1 + 1e-13)
 
 
 def test_a_spread_needs_windows_inside_the_support() -> None:
