@@ -46,33 +46,41 @@ SEVERAL = [
     "tests/privacy/test_several.py",
 ]
 APART = ["tests/privacy/test_apart.py", "tests/privacy/test_losses.py"]
+FAR = ["tests/privacy/test_far.py", "tests/laws/test_binomial_far.py"]
+SEARCHES = ["tests/privacy/test_searches.py"]
 SHUFFLED = ["tests/privacy/test_clones.py", "tests/privacy/test_shuffled_gaussian.py"]
 
 TESTS = {
     "apart": APART,
     "attacks": ["tests/privacy/test_attacks.py"],
     "auditing": ["tests/privacy/test_auditing.py"],
-    "binomial": [*APART, *CERTIFICATE],
+    "binomial": [*FAR, *APART, *CERTIFICATE],
     "bits": ["tests/privacy/test_bits.py"],
     "budget": ["tests/privacy/test_budget.py"],
     "central": ["tests/privacy/test_central_sensitivity.py", "tests/baselines"],
     "clones": SHUFFLED,
-    "counts": [*APART, *CERTIFICATE],
+    "counts": [*FAR, *APART, *CERTIFICATE],
+    "far": FAR,
     "gdp": ["tests/privacy/test_gdp.py"],
     "groups": SEVERAL,
     "guarantee": ["tests/privacy/test_guarantee.py"],
-    "journeys": [*SEVERAL, *APART],
+    "journeys": [*SEVERAL, *APART, *FAR],
     "levels": CERTIFICATE[2:3],
-    "losses": [*APART, *SHUFFLED],
+    "losses": [*APART, *FAR, *SHUFFLED],
     "moments": ["tests/privacy/test_moments.py"],
     "moves": CERTIFICATE[2:4],
-    "node_bits": ["tests/privacy/test_node_bits.py", "tests/protocols/test_concurrent_tree.py"],
+    "node_bits": [
+        *FAR,
+        "tests/privacy/test_node_bits.py",
+        "tests/protocols/test_concurrent_tree.py",
+    ],
     "nodes": ["tests/privacy/test_nodes.py"],
     "pace": CERTIFICATE[:1],
-    "placements": ["tests/privacy/test_placements.py", *APART],
+    "placements": ["tests/privacy/test_placements.py", *FAR, *APART],
     "rounding": CERTIFICATE[1:2],
     "skewness": CERTIFICATE[2:3],
     "several": [*SEVERAL, *APART],
+    "searches": SEARCHES,
     "shares": SEVERAL,
     "shuffled_gaussian": SHUFFLED,
     "shuffled_local": ["tests/privacy/test_shuffled_local.py"],

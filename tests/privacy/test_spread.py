@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from croupier.privacy.binomial import BinomialCurve
 from croupier.privacy.counts import FAR, CountRelease
 from croupier.privacy.single import spread_mu
-from croupier.privacy.slopes import Slope, find_slope
+from croupier.privacy.slopes import Slope, fast_slope, find_slope
 from croupier.privacy.spread import Spread, _tails, find_spread, rounded
 
 Floats = NDArray[np.float64]
@@ -24,7 +24,7 @@ SETTINGS = [
     (600, 60.2, 5, 1e-6),
     (500, 49.9, 5150, 1e-12),
     (2001, 860.0, 20, 1e-3),
-    (100_000, 4000.0, 5150, 1e-15),
+    (100_000, 4000.3, 5150, 1e-15),
 ]
 
 
@@ -139,8 +139,22 @@ def test_a_spread_needs_windows_inside_the_support() -> None:
     assert find_spread(2000, 900.0, 20, 1e-9) is None
     assert find_spread(2000, 90.0, 20, 0.2) is None
     # Beyond so many coins the general form is not asked.
-    assert find_spread(40_000, 19_600.0, 20, 1e-4) is None
-    assert find_spread(2000, 888.0, 20, 1e-4) is not None
+    assert find_spread(25_000, 12_200.0, 20, 1e-4) is None
+    for coins, distance in ((19_000, 9250.0), (2000, 927.0)):
+        assert fast_slope(coins, math.ceil(distance), 0.8 * 20 * 1e-4) is None
+        assert find_spread(coins, distance, 20, 1e-4) is not None
+
+
+def test_a_label_that_moves_far_may_have_a_window_where_the_first_form_has_none() -> None:
+    release, tau = CountRelease(2000, 0.5, 900.0, 230), 1e-7
+    assert not release.fits(tau)
+    assert release.plain(tau) == math.inf
+    assert release.far_mu(tau) == spread_mu(2000, 900.0, 230, tau, math.inf) < 50
+    assert release.mu(tau) == release.far_mu(tau)
+    assert release.part(tau).mu == release.mu(tau)
+    curve = BinomialCurve(((release, 1),))
+    assert math.isinf(curve.simpler.epsilon(1e-4))
+    assert 900 < curve.epsilon(1e-4) < 1500
 
 
 def test_tails_are_rounded_down_a_little() -> None:
@@ -175,6 +189,6 @@ def test_larger_tails_count_only_where_they_are_better() -> None:
     assert curve.bound(400.0, delta) <= delta < usual
     assert curve.holds(400.0, 2 * delta)
     near = BinomialCurve(((CountRelease(2000, 0.5, 40.0, 20), 1),))
-    assert len(near._paces(1e-6)) == 1
+    assert len(list(near._paces(1e-6))) == 1
     # Nothing is certified outside of the usual range either.
     assert BinomialCurve(((CountRelease(2000, 0.5, 1200.0, 20), 1),)).epsilon(1e-3) == math.inf

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Self
@@ -13,22 +13,22 @@ from croupier.errors import GuaranteeError
 from croupier.privacy.apart import Smallest, apart
 from croupier.privacy.budget import LEAST_DELTA
 from croupier.privacy.counts import FAR, CountRelease
+from croupier.privacy.far import Far, Kind, far
 from croupier.privacy.guarantee import TAIL_SHARE
 from croupier.privacy.pace import Pace
-from croupier.privacy.several import Part, composed, gaussian
+from croupier.privacy.searches import confirmed, first_delta, first_epsilon
+from croupier.privacy.several import Part, composed, gaussian, worst
 from croupier.privacy.spread import rounded
 
-MOST_DELTA = math.nextafter(1.0, 0.0)
-GUESSES = 8
-"""Each is a thousand times closer than the one before, until none differs."""
-NEXT = 1e-15
-"""How far from a guess deltas are looked for first, in units of it."""
 LEAST_TAIL = 1e-32
 """Tails of one count down to which curves are tabled, which are so for deltas above 1e-31."""
-LARGER_SHARE = 0.1
-"""The part of delta that tails may take there: then windows cost more than some of delta."""
+LARGER_SHARES = (0.1, 0.5)
+"""Parts of delta that tails may take there: windows cost more than some of delta."""
+LARGE_DELTA = 0.01
+"""The delta from which on both are tried; the second is for the ends of the support otherwise,
+where smaller tails have no window."""
 
-Paces = tuple[tuple[Pace, float], ...]
+Known = tuple[Pace, float]
 """What is known outside tails of a count, and these."""
 
 
@@ -79,36 +79,68 @@ class BinomialCurve:
         """In how many of the releases the user is at most; None if in all."""
         return None
 
+    @property
+    def kinds(self) -> Sequence[tuple[Kind, int]]:
+        """Which releases may come, and how often."""
+        return [((release,), times) for release, times in self.releases]
+
     def parts(self, tau: float) -> list[tuple[Part, int]]:
-        """What is known of every release outside tails of ``tau``, and how often it comes."""
-        return [(release.part(tau), times) for release, times in self.releases]
+        """What is known of all that may come outside tails of ``tau``, and how often it does."""
+        known = ((worst([release.part(tau) for release in kind]), n) for kind, n in self.kinds)
+        return list(known)
 
     def bound(self, epsilon: float, delta: float) -> float:
-        """tau' + (1 - tau') times the pace's delta, with the tails that belong to ``delta``."""
-        return self._bound(self._paces(delta), epsilon, delta)
+        """tau' + (1 - tau') times the pace's delta, with the tails that belong to ``delta``.
 
-    def _paces(self, delta: float) -> Paces:
+        Of several far moves first what is known with all tails, which is the same for any
+        ``delta``. The smallest bound only where that is more than ``delta``.
+        """
+        found = self._far_bound(epsilon, delta)
+        if found <= delta:
+            return found
+        return min(found, self._bound(self._paces(delta), epsilon, delta))
+
+    def _far_bound(self, epsilon: float, delta: float) -> float:
+        return self._far.bound(epsilon, delta) if self._far else 1.0
+
+    @property
+    def _far(self) -> Far | None:
+        return _far(self)
+
+    def _paces(self, delta: float) -> Iterator[Known]:
         """What is known at ``delta``: of far moves outside larger tails as well."""
         usual, tau = self.pace(delta), self.tau(delta)
-        known = [(usual, tau)]
+        yield usual, tau
         if self._once and self.releases[0][0].rises and math.isfinite(usual.mu):
-            known.append((composed(self.parts(tau), tau), tau))
-        if FAR < usual.mu < math.inf and any(release.follows for release, _ in self.releases):
-            larger = rounded(LARGER_SHARE * delta / self.counts)
-            known.append((_far_pace(self, larger), larger))
-        return tuple(known)
+            yield composed(self.parts(tau), tau), tau
+        if usual.mu > FAR and not self._far:
+            yield from self._far_paces(delta)
+
+    def _far_paces(self, delta: float) -> Iterator[Known]:
+        """What is known of far moves outside larger tails, until one is enough to know."""
+        for share in LARGER_SHARES if self._follows else ():
+            tau = rounded(share * delta / self.counts)
+            pace = _far_pace(self, tau)
+            yield pace, tau
+            if pace.mu < math.inf and delta < LARGE_DELTA:
+                return
+
+    @property
+    def _follows(self) -> bool:
+        """Whether more than MATH 4 is known of one of the releases."""
+        return any(release.follows for release, _ in self.releases)
 
     @property
     def _once(self) -> bool:
         """Whether the user is in one release, once."""
         return len(self.releases) == 1 and self.releases[0][1] == 1 and not self.visits
 
-    def _bound(self, paces: Paces, epsilon: float, delta: float) -> float:
-        if math.isinf(paces[0][0].mu):
-            return 1.0
-        found = min(self._with_tails(pace.delta(epsilon), tau) for pace, tau in paces)
-        if found <= delta:
-            return found
+    def _bound(self, paces: Iterable[Known], epsilon: float, delta: float) -> float:
+        found = 1.0
+        for pace, tau in paces:
+            found = min(found, self._with_tails(pace.delta(epsilon), tau))
+            if found <= delta:
+                return found
         return min(found, self._with_tails(self._apart(epsilon, delta), self.tau(delta)))
 
     def _with_tails(self, gain: float, tau: float) -> float:
@@ -122,8 +154,10 @@ class BinomialCurve:
         return losses.delta(epsilon) if losses else 1.0
 
     def holds(self, epsilon: float, delta: float) -> bool:
-        """Whether ``(epsilon, delta)`` is proved."""
-        return self.bound(epsilon, delta) <= delta
+        """Whether ``(epsilon, delta)`` is proved; by what takes no tables, if it can be."""
+        if self._bound(self._paces(delta), epsilon, delta) <= delta:
+            return True
+        return self._far_bound(epsilon, delta) <= delta
 
     def epsilon(self, delta: float) -> float:
         """The smallest proved epsilon at ``delta``; infinite where nothing is certified."""
@@ -131,46 +165,29 @@ class BinomialCurve:
 
     def _search_epsilon(self, delta: float) -> float:
         """The epsilon from which on the bound at ``delta`` is no more than that."""
-        paces = self._paces(delta)
-        if math.isinf(paces[0][0].mu):
+        paces = tuple(self._paces(delta))
+        known = any(math.isfinite(pace.mu) for pace, _ in paces)
+        if not known and not (self._far and self._far.reaches(delta)):
             return math.inf
-        return _first_epsilon(lambda epsilon: self._bound(paces, epsilon, delta) <= delta)
+
+        def holds(epsilon: float) -> bool:
+            far = self._far_bound(epsilon, delta) <= delta
+            return far or self._bound(paces, epsilon, delta) <= delta
+
+        return first_epsilon(holds)
 
     def delta(self, epsilon: float) -> float:
         """The smallest proved delta at ``epsilon``; 1 where nothing is certified."""
         return _least_delta(self, epsilon)
 
-    def _search_delta(self, epsilon: float) -> float:
-        """The delta from which on the bound at it is no more; 1 where there is none."""
-        low, high = self._around(epsilon, self._guess(epsilon))
-        return _first_float(lambda delta: self.holds(epsilon, delta), low, high)
-
-    def _guess(self, epsilon: float) -> float:
-        """Near the fixed point of the bound, which hardly depends on the delta of its tails."""
-        before, guess = 0.0, 1e-6
-        for _ in range(GUESSES):
-            if guess == before:
-                break
-            before, guess = guess, min(max(self.bound(epsilon, guess), LEAST_DELTA), MOST_DELTA)
-        return guess
-
-    def _around(self, epsilon: float, guess: float) -> tuple[float, float]:
-        """Deltas on both sides of the first proved one, or the limit that it is at twice."""
-        high, width = guess, NEXT
-        while not self.holds(epsilon, high):
-            if high == MOST_DELTA:
-                return 1.0, 1.0
-            high, width = min(high * (1 + width), MOST_DELTA), 8 * width
-        low, width = high, NEXT
-        while self.holds(epsilon, low):
-            if low == LEAST_DELTA:
-                return low, low
-            low, width = max(low / (1 + width), LEAST_DELTA), 8 * width
-        return low, high
-
 
 class SquaresCurve(BinomialCurve):
     """What the squares of mu prove, which add up whichever releases come together."""
+
+    @property
+    def kinds(self) -> Sequence[tuple[Kind, int]]:
+        """None: others may come."""
+        return []
 
     def parts(self, tau: float) -> list[tuple[Part, int]]:
         """The mu of every release."""
@@ -187,12 +204,17 @@ def _least_epsilon(curve: BinomialCurve, delta: float) -> float:
 
 @lru_cache(maxsize=1024)
 def _least_delta(curve: BinomialCurve, epsilon: float) -> float:
-    return curve._search_delta(epsilon)
+    return first_delta(lambda delta: curve.bound(epsilon, delta))
 
 
 @lru_cache(maxsize=256)
 def _far_pace(curve: BinomialCurve, tau: float) -> Pace:
     return curve._pace(tau).at_least(FAR)
+
+
+@lru_cache(maxsize=256)
+def _far(curve: BinomialCurve) -> Far | None:
+    return far(curve.kinds, curve.visits)
 
 
 @lru_cache(maxsize=256)
@@ -211,34 +233,3 @@ def known_delta(delta: float) -> float:
     if not LEAST_DELTA <= delta < 1:
         raise ValueError(f"delta must be between {LEAST_DELTA:g} and 1, got {delta!r}")
     return delta
-
-
-def confirmed(curve: Callable[[float], float], epsilon: float, delta: float) -> float:
-    """``epsilon`` raised by the last digits that rounding may have taken off the way back."""
-    step = 1e-15
-    while curve(epsilon) > delta:
-        epsilon, step = epsilon + step * (1 + epsilon), 4 * step
-    return epsilon
-
-
-def _first_epsilon(holds: Callable[[float], bool]) -> float:
-    if holds(0.0):
-        return 0.0
-    high = 1.0
-    while not holds(high):
-        high *= 2
-    return _first_float(holds, 0.0, high)
-
-
-def _first_float(holds: Callable[[float], bool], low: float, high: float) -> float:
-    """The upper end of the last interval in which ``holds`` turns true."""
-    while True:
-        # Far apart, halve the exponent: deltas reach down to 1e-300.
-        far = 0 < 2 * low < high
-        middle = math.sqrt(low) * math.sqrt(high) if far else (low + high) / 2
-        if not low < middle < high:
-            return high
-        if holds(middle):
-            high = middle
-        else:
-            low = middle

@@ -79,22 +79,39 @@ class CountRelease:
         That one goes down to what is ``shown`` and no further, so that fine grids keep the
         numbers of MATH 4 and mu has no jump where the two meet.
         """
-        if not self.fits(tau):
-            return steady(math.inf)
         plain = self.plain(tau)
         if not self.follows or plain <= self.shown:
             return steady(plain)
-        known = self.coins, self.distance, self.labels, tau, plain
-        pace = rounded_pace(*known).at_least(self.shown)
-        if pace.mu <= FAR:
-            return pace
-        return replace(pace, mu=min(pace.mu, max(FAR, self.shown, spread_mu(*known))))
+        pace = self._rounded(tau, plain)
+        return pace if pace.mu <= FAR else replace(pace, mu=min(pace.mu, self.far_mu(tau)))
+
+    def _rounded(self, tau: float, plain: float) -> Pace:
+        if math.isinf(plain):
+            return steady(plain)
+        known = rounded_pace(self.coins, self.distance, self.labels, tau, plain)
+        return known.at_least(self.shown)
+
+    def far_mu(self, tau: float) -> float:
+        """The mu of far moves, where rounding is next to nothing; at least ``FAR`` if not plain.
+
+        Labels that move far have larger tails, so it may be there where MATH 4 says nothing.
+        """
+        plain, shown = self.plain(tau), self.shown
+        if plain <= shown:
+            return plain
+        spread = spread_mu(self.coins, self.distance, self.labels, tau, plain)
+        return min(plain, max(FAR, shown, spread))
 
     @property
     def follows(self) -> bool:
         """Whether the second certificate may be asked."""
         once = self.followed and self.reports == 1
         return once and self.bias == 0.5 and self.coins >= COINS_TO_ROUND
+
+    @property
+    def far(self) -> bool:
+        """Whether a user moves so far in it that nothing is certified below that."""
+        return self.follows and self.shown > FAR
 
     @property
     def rises(self) -> bool:
@@ -105,7 +122,9 @@ class CountRelease:
         return self.distance < 1
 
     def plain(self, tau: float) -> float:
-        """The mu of MATH 4."""
+        """The mu of MATH 4; infinite where its window leaves the support."""
+        if not self.fits(tau):
+            return math.inf
         slope = self._slope(tau)
         if self.reports == 1:
             return slope.mu(self.distance, self.labels)

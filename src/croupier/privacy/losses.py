@@ -7,6 +7,8 @@ transform: sums of positive numbers keep their relative precision far into the t
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -92,29 +94,62 @@ def dominating(deltas: Floats, step: float) -> Losses | None:
     exp(epsilon), so their lower hull bounds it as well, everywhere: that is the pair (Doroshenko
     and others 2022). None if an exchange would not turn it round.
     """
-    places = np.expm1(step * np.arange(deltas.size))  # Less 1: small ones keep all their digits.
-    hull = _lower_hull(places, deltas)
-    slopes = np.append(np.diff(hull) / np.diff(places), 0.0)
-    wrong = np.maximum(np.diff(slopes), 0.0)
-    right = wrong * (1 + places[1:])
-    middle = (1 - float(hull[-1]) - right.sum() - wrong.sum()) / 2
+    hull = _lower_hull(list(enumerate(deltas.tolist())), step)
+    right = _masses(hull, step, deltas.size)
+    wrong = right * np.exp(-step * np.arange(deltas.size))
+    middle = (1 - hull[-1][1] - right.sum() - wrong.sum()) / 2
     if not middle >= 0:
         return None
-    return mirrored(Losses(step, 0, np.append(middle, right), float(hull[-1])))
+    right[0] = middle
+    return mirrored(Losses(step, 0, right, hull[-1][1]))
 
 
-def _lower_hull(places: Floats, values: Floats) -> Floats:
-    """The largest convex function that is nowhere above these values, at their places."""
-    kept: list[tuple[float, float]] = []
-    for place, value in zip(places.tolist(), values.tolist(), strict=True):
-        while len(kept) > 1 and _slope(*kept[-2:]) >= _slope(kept[-1], (place, value)):
+def dominating_above(deltas: Floats, step: float, lowest: int) -> Losses:
+    """The losses of a pair no better than ``deltas`` say, from ``lowest * step`` on.
+
+    An exchange need not turn it round: it may stand for any pair that is bounded in both orders.
+    Of smaller losses nothing is said, so they count as the first of these.
+    """
+    hull = _lower_hull([NOTHING, *enumerate(deltas.tolist())], step)
+    return Losses(step, lowest, _masses(hull, step, deltas.size), hull[-1][1])
+
+
+Point = tuple[float, float]
+"""A cell and its delta: epsilon is so many steps."""
+NOTHING: Point = (-math.inf, 1.0)
+"""Where exp(epsilon) is 0 every delta is 1."""
+
+
+def _lower_hull(points: Sequence[Point], step: float) -> list[Point]:
+    """Where the largest function convex in exp(epsilon) that is nowhere above these points bends.
+
+    The first and the last of them are always there.
+    """
+    kept: list[Point] = []
+    for point in points:
+        while len(kept) > 1 and _bend(kept[-2], kept[-1], point, step) <= 0:
             kept.pop()
-        kept.append((place, value))
-    return np.asarray(np.interp(places, *np.array(kept).T), np.float64)
+        kept.append(point)
+    return kept
 
 
-def _slope(first: tuple[float, float], second: tuple[float, float]) -> float:
-    return (second[1] - first[1]) / (second[0] - first[0])
+def _bend(before: Point, at: Point, after: Point, step: float) -> float:
+    """By how much the slope in exp(epsilon) grows at a point, times exp(epsilon) there.
+
+    Only quotients of exponentials enter: exp(epsilon) itself may be beyond all numbers.
+    """
+    near, far = (step * (one[0] - two[0]) for one, two in ((before, at), (at, after)))
+    falls = (at[1] - after[1]) * math.exp(far) / -math.expm1(far)
+    return (before[1] - at[1]) / -math.expm1(near) - falls
+
+
+def _masses(hull: Sequence[Point], step: float, cells: int) -> Floats:
+    """The masses under P, which are how much a hull bends at every cell but its first."""
+    masses = np.zeros(cells)
+    beyond = (math.inf, hull[-1][1])
+    for before, at, after in zip(hull, hull[1:], [*hull[2:], beyond], strict=False):
+        masses[int(at[0])] = _bend(before, at, after, step)
+    return masses
 
 
 def composed(losses: Losses, times: int) -> Losses:

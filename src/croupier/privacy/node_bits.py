@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -12,6 +13,7 @@ from croupier.privacy.binomial import BinomialCurve, SquaresCurve
 from croupier.privacy.bits import Batch, fewest
 from croupier.privacy.budget import Budget
 from croupier.privacy.counts import CountRelease
+from croupier.privacy.far import Kind
 from croupier.privacy.several import Part, gaussian, worst
 
 FINENESS = 1000
@@ -44,21 +46,30 @@ class TreeCurve(BinomialCurve):
         squares = {level: node.labels * most for level, (node, most) in self._numbered}
         return sum(squares.values())
 
+    @property
+    def kinds(self) -> Sequence[tuple[Kind, int]]:
+        """Any node of a level, and the worst sum of squares of the user's reports in such."""
+        return [self._kind(level) for level in dict.fromkeys(self.levels)]
+
+    def _kind(self, level: int) -> tuple[Kind, int]:
+        nodes, squares = zip(*(pair for one, pair in self._numbered if one == level), strict=True)
+        return nodes, max(squares)
+
     def parts(self, tau: float) -> list[tuple[Part, int]]:
         """What is known of the worst nodes of every level."""
-        return [self._part(level, tau) for level in dict.fromkeys(self.levels)]
-
-    def _part(self, level: int, tau: float) -> tuple[Part, int]:
-        """The worst node of a level, and how often the user is in such a one."""
-        nodes, squares = zip(*(pair for one, pair in self._numbered if one == level), strict=True)
-        if all(node.reports == 1 for node in nodes):
-            return worst([node.part(tau) for node in nodes]), max(squares)
-        mus = [max(mu_per_report(node, share) for node in nodes) for share in (tau, tau / 2)]
-        return gaussian(*(math.sqrt(max(squares)) * mu for mu in mus)), 1
+        return [_part(nodes, squares, tau) for nodes, squares in self.kinds]
 
     @property
     def _numbered(self) -> list[tuple[int, tuple[CountRelease, int]]]:
         return list(zip(self.levels, self.releases, strict=True))
+
+
+def _part(nodes: Kind, squares: int, tau: float) -> tuple[Part, int]:
+    """The worst node of a level, and how often the user is in such a one."""
+    if all(node.reports == 1 for node in nodes):
+        return worst([node.part(tau) for node in nodes]), squares
+    mus = [max(mu_per_report(node, share) for node in nodes) for share in (tau, tau / 2)]
+    return gaussian(*(math.sqrt(squares) * mu for mu in mus)), 1
 
 
 def mu_per_report(node: CountRelease, tau: float) -> float:

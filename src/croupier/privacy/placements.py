@@ -6,11 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from croupier.privacy.binomial import MOST_DELTA, BinomialCurve, confirmed
+from croupier.privacy.binomial import BinomialCurve
 from croupier.privacy.budget import LEAST_DELTA
 from croupier.privacy.counts import CountRelease
+from croupier.privacy.far import Kind
 from croupier.privacy.guarantee import WorstCurve
-from croupier.privacy.several import Part
+from croupier.privacy.searches import MOST_DELTA, confirmed
 
 
 @dataclass(frozen=True)
@@ -66,10 +67,11 @@ class PlacedCurve(BinomialCurve):
         """In whichever of the batches the user is."""
         return self.participations
 
-    def parts(self, tau: float) -> list[tuple[Part, int]]:
-        """What is known of every batch, and how often a user may be in it."""
-        *once, last = (release.part(tau) for release, _ in self.releases)
-        return [*((part, 1) for part in once), (last, self.participations)]
+    @property
+    def kinds(self) -> Sequence[tuple[Kind, int]]:
+        """Every batch, and how often a user may be in it."""
+        *once, last = ((release,) for release, _ in self.releases)
+        return [*((batch, 1) for batch in once), (last, self.participations)]
 
 
 Certified = BinomialCurve | WorstBatchCurve

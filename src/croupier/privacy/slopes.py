@@ -72,15 +72,11 @@ def _upper_end(law: Binomial, tau: float) -> int:
     target = math.log(tau) + math.log1p(-1e-9)
     found = first_bracketed(law, -float(ndtri_exp(target)))
     # The bracket leaves two candidates; one more on either side forgives its rounding.
-    for count in range(max(law.below_mean, found - 2), min(law.coins, found + 2)):
-        if _log_tail(law, count) <= target:
-            return count
-    return law.coins
-
-
-@lru_cache(maxsize=4096)
-def _log_tail(law: Binomial, count: int) -> float:
-    return float(log_upper_tails(law, count, count)[0])
+    first, end = max(law.below_mean, found - 2), min(law.coins, found + 2)
+    if first >= end:
+        return law.coins
+    above = int(np.count_nonzero(log_upper_tails(law, first, end - 1) > target))
+    return first + above if first + above < end else law.coins
 
 
 def fast_slope(coins: int, shift: int, tau: float) -> Slope | None:
@@ -132,6 +128,7 @@ def _deviation(outer: float, length: float) -> float:
     return float(_deviations(np.array([outer]), np.array([length]))[0])
 
 
+@lru_cache(maxsize=4096)
 def _centre_deviation(coins: int) -> float:
     """Both halves of the segment across the median, which fair coins have if they are even."""
     if coins % 2:

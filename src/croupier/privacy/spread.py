@@ -16,11 +16,11 @@ from croupier.errors import GuaranteeError
 from croupier.privacy.slopes import LARGEST_TAIL, Slope, fast_slope, general_slope
 from croupier.privacy.tails import Floats
 
-PIECES, SHORTER = 12, 2**-0.5
-"""Into how many pieces moves are cut by their length, and how much shorter each is."""
-EVEN = 0.5
+LENGTHS = np.array([1.0, 0.9, 0.75, 0.55, 0.35, 0.2, 0.1, 0.05, 0.02])
+"""Where moves are cut into pieces by their length: more finely where one label moves it all."""
+EVEN = 0.1
 """The share of all tails that labels have alike, so that those at rest have some."""
-MOST_COINS = 5000
+MOST_COINS = 20_000
 """For which the general form is asked, near the ends of the support: beyond it takes too long."""
 
 
@@ -77,7 +77,7 @@ def find_spread(coins: int, distance: float, labels: int, tau: float) -> Spread 
 
     None where the window of one of them leaves the support, or is not known.
     """
-    high = np.array([distance * SHORTER**piece for piece in range(PIECES)])
+    high = distance * LENGTHS
     low = np.append(high[1:], 0.0)
     tails = _tails(low / distance, labels, tau)
     if tails.max() >= LARGEST_TAIL:
