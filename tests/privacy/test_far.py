@@ -200,6 +200,9 @@ def test_a_mu_beyond_all_digits_is_not_used(monkeypatch: pytest.MonkeyPatch) -> 
     release = replace(LONG, distance=702.0)
     monkeypatch.setattr(module, "_mu", lambda _, tau: FARTHEST if tau < 1e-9 else 30.0)
     assert {mu for _, mu in module._known.__wrapped__(release).outside} == {30.0}
+    further = replace(LONG, distance=703.0)
+    monkeypatch.setattr(module, "_mu", lambda *_: FARTHEST)
+    assert of(further, times=2).bound(1e9, 0.99) == 1.0
 
 
 def test_deltas_below_all_tails_are_not_reached() -> None:

@@ -40,7 +40,19 @@ def test_deltas_have_limits() -> None:
     assert first_delta(lambda _: 1.0) == 1.0
     assert first_delta(lambda _: 0.0) == LEAST_DELTA
     assert first_delta(lambda _: MOST_DELTA) == MOST_DELTA
-    assert first_delta(lambda delta: math.nan if delta < 1 else 0.0) == 1.0
+    assert first_delta(lambda _: math.nan) == 1.0
+
+
+@pytest.mark.parametrize("value", [0.0, 1e-310, 0.5, 1.0, 2.0])
+def test_only_deltas_are_asked_for(value: float) -> None:
+    asked = []
+
+    def bound(delta: float) -> float:
+        asked.append(delta)
+        return value
+
+    first_delta(bound)
+    assert LEAST_DELTA <= min(asked) <= max(asked) < 1
 
 
 @pytest.mark.parametrize("edge", [0.0, 1e-9, 0.7, 1.0, 12345.678])

@@ -39,7 +39,8 @@ def _guess(bound: Bound) -> float:
     for _ in range(GUESSES):
         if guess == before:
             break
-        before, guess = guess, min(max(bound(guess), LEAST_DELTA), MOST_DELTA)
+        # In this order what is no number becomes one, and the search an end.
+        before, guess = guess, max(LEAST_DELTA, min(bound(guess), MOST_DELTA))
     return guess
 
 
