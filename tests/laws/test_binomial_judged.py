@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import reduce
@@ -16,6 +17,7 @@ import pytest
 from dp_accounting.pld import (  # type: ignore[import-untyped, unused-ignore]
     privacy_loss_distribution as pld,
 )
+from scipy import stats
 from scipy.signal import fftconvolve
 
 from croupier.privacy import gdp
@@ -320,6 +322,59 @@ def test_the_certificate_is_close_where_nothing_is_left_to_hide(
     found = far_delta(coins, distance, times, epsilon)
     assert 1e-13 < found <= delta
     assert needed_mu(delta, epsilon) <= 1.02 * needed_mu(found, epsilon)
+
+
+# Coins, the share of them that one count moves by, releases, labels and delta.
+ENDS = [
+    (2000, 0.42, 1, 20, 0.3),
+    (2000, 0.48, 1, 20, 0.3),
+    (2000, 0.48, 1, 5150, 0.1),
+    (2001, 0.46, 1, 230, 1e-3),
+    (2000, 0.495, 1, 2, 0.45),
+    (2000, 0.443, 2, 230, 0.56),
+    (2000, 0.485, 3, 20, 0.4),
+    (2000, 0.46, 20, 20, 0.3),
+    (2000, 0.45, 20, 5150, 0.03),
+    (5000, 0.49, 3, 20, 0.3),
+    # Hardly more than the chance that nothing is hidden at all, between two of the usual tails.
+    (2001, 0.423, 6, 230, 5e-11),
+    (20_000, 0.49, 1, 20, 1e-2),
+]
+
+
+@pytest.mark.parametrize(("coins", "share", "times", "labels", "delta"), ENDS)
+def test_two_percent_more_noise_is_enough_at_the_ends_of_the_support_too(
+    coins: int, share: float, times: int, labels: int, delta: float
+) -> None:
+    """There next to no noise has a mu, so noise is compared as what it is: a root of coins.
+
+    What one label that moves all the way gives away with so many coins is proved for all labels
+    with 2 % more noise, and not with as much.
+    """
+    distance = share * coins
+    epsilon = far_epsilon(coins, distance, times, delta)
+
+    def proved(noise: float) -> bool:
+        release = CountRelease(math.floor(noise**2 * coins), 0.5, distance, labels)
+        return BinomialCurve(((release, times),)).holds(epsilon, delta)
+
+    assert not proved(1.0)
+    assert proved(1.02)
+
+
+def far_epsilon(coins: int, distance: float, times: int, delta: float) -> float:
+    """A bound from below on the epsilon of one label that moves all the way."""
+    step = 0.1
+    lowest, masses = rounded_losses(coins, 0.0, distance, step)
+    total = reduce(fftconvolve, [masses] * times)
+    missing = 1 - math.exp(times * stats.binom.logsf(math.floor(distance) - 1, coins, 0.5))
+    cells = range(times * lowest, times * lowest + total.size)
+    at = bisect_left(
+        cells,
+        -delta,
+        key=lambda cell: -missing - losses_delta(cells[0], total, step, cell * step),
+    )
+    return step * (cells[at] - 1)
 
 
 def far_delta(coins: int, distance: float, times: int, epsilon: float) -> float:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from croupier.privacy import gdp
+from croupier.privacy import gdp, slopes
 from croupier.privacy.binomial import BinomialCurve
 from croupier.privacy.budget import LEAST_DELTA
 from croupier.privacy.counts import CountRelease
@@ -90,6 +90,21 @@ def test_delta_is_the_smallest_that_is_proved(epsilon: float) -> None:
 def test_where_nothing_is_certified_delta_is_one(epsilon: float) -> None:
     assert curve(40, 30.0).delta(epsilon) == 1
     assert curve(40, 30.0).epsilon(1e-3) == math.inf
+
+
+@pytest.mark.parametrize("labels", [1, 2, 20])
+def test_near_the_ends_of_the_support_large_deltas_are_answered(labels: int) -> None:
+    """Tails of half of such a delta would be more than one label may have."""
+    far = BinomialCurve(((CountRelease(2000, 0.5, 966.0, labels), 1),))
+    assert 0.999 < far.delta(1000.0) <= 1
+    assert 0.6 < far.delta(1250.0) < 0.95
+
+
+def test_larger_tails_that_take_too_long_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    far = BinomialCurve(((CountRelease(50_000, 0.5, 24_600.0, 20), 1),))
+    monkeypatch.setattr(slopes, "MOST_COUNTS", 1000)
+    assert far.epsilon(0.01) == math.inf
+    assert 0.01 < far.delta(1e5) < 1
 
 
 def test_beyond_all_losses_delta_is_the_least_that_is_answered() -> None:

@@ -97,6 +97,32 @@ def test_a_release_that_is_not_far_keeps_its_own_mu() -> None:
     assert module._mu(SHORT, tau) == SHORT.mu(tau) < SHORT.plain(tau)
 
 
+@pytest.mark.parametrize(
+    "release",
+    [
+        CountRelease(2001, 0.5, 846.4, 230),
+        CountRelease(2001, 0.5, 846.4, 1),
+        CountRelease(2000, 0.5, 930.0, 2),
+        CountRelease(5000, 0.5, 2300.0, 5150),
+    ],
+)
+def test_near_the_ends_of_the_support_tails_go_down_to_the_least_that_has_a_window(
+    release: CountRelease,
+) -> None:
+    *others, least = module._tails(release)
+    assert math.isfinite(release.far_mu(least))
+    assert math.isinf(release.far_mu(0.7 * least))
+    assert others == [tau for tau in (one / release.labels for one in TAILS) if least < tau < 0.25]
+    assert len(module._known(release).outside) == len(others) + 1
+
+
+def test_far_from_them_tails_are_the_usual_ones() -> None:
+    for release in (LONG, SHORT):
+        assert module._tails(release) == [tails / release.labels for tails in TAILS]
+    nowhere = CountRelease(2000, 0.5, 1200.0, 20)
+    assert module._tails(nowhere) == [TAILS[0] / 20]
+
+
 # Places.
 
 

@@ -163,9 +163,9 @@ def test_more_reports_never_cost_less() -> None:
 
 
 def test_where_the_general_form_gives_up_nothing_is_certified() -> None:
-    # So near the end of the support only the general form holds, and it has too much to compare.
-    reach = 40_000 - 1 - find_window(40_000, 0.5, 1e-6).high
-    refused = CountRelease(40_000, 0.5, float(reach), 20)
+    # So near the end of the support only the general form holds, and it has too much to look at.
+    reach = 4_000_000 - 1 - find_window(4_000_000, 0.5, 1e-6).high
+    refused = CountRelease(4_000_000, 0.5, float(reach), 20)
     with pytest.raises(GuaranteeError, match="was not evaluated"):
         refused.mu(1e-6)
     assert mu_per_report(refused, 1e-6) == math.inf

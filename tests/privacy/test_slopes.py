@@ -13,7 +13,16 @@ from scipy.stats import binom
 
 from croupier.errors import GuaranteeError
 from croupier.privacy import gdp
-from croupier.privacy.slopes import Slope, _bend, fast_slope, find_slope, find_window, general_slope
+from croupier.privacy.slopes import (
+    Slope,
+    _bend,
+    _steepest_chord,
+    _valley,
+    fast_slope,
+    find_slope,
+    find_window,
+    general_slope,
+)
 from croupier.privacy.tails import binomial, quantiles
 
 SENSITIVITY = math.sqrt(4.5)
@@ -64,6 +73,42 @@ def test_the_slope_covers_every_chord_that_counts(bias: float) -> None:
     # cdf near 1 loses digits in scipy's upper tail, hence the slack.
     assert found >= max(chords) * (1 - 1e-6)
     assert found <= max(chords) * (1 + 1e-2)
+
+
+@given(
+    coins=st.integers(2, 400),
+    bias=st.sampled_from([0.03, 0.25, 0.5, 0.75, 0.9]),
+    power=st.floats(-10, -0.61),
+    part=st.floats(0, 1),
+)
+def test_the_slope_is_that_of_the_steepest_of_all_chords(
+    coins: int, bias: float, power: float, part: float
+) -> None:
+    """One by one: none is left out, and none that does not count is taken."""
+    window = find_window(coins, bias, 10**power)
+    shift = math.ceil(part * min(window.low, coins - 1 - window.high))
+    assume(shift > 0)
+    values = quantiles(binomial(coins, bias), window.low - shift, window.high + shift)
+    steepest = max(
+        (values[shift : values.size - shift + k] - values[shift - k : values.size - shift]).max()
+        / k
+        for k in range(1, shift + 1)
+    )
+    found = general_slope(coins, bias, shift, 10**power).slope
+    assert steepest * (1 + 1e-9) <= found <= steepest * (1 + 2e-9)
+
+
+def test_increments_that_are_no_valley_are_raised_to_one() -> None:
+    heights = np.array([3.0, 5.0, 1.0, 4.0, 2.0, 6.0, 5.0])
+    assert _valley(heights).tolist() == [5.0, 5.0, 1.0, 4.0, 4.0, 6.0, 6.0]
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        heights = rng.random(rng.integers(6, 15))
+        chords = [heights[at : at + k] for k in (1, 2, 3) for at in range(3 - k, heights.size - 2)]
+        assert _steepest_chord(heights, 3, 0.0) >= max(chord.mean() for chord in chords)
+        assert _steepest_chord(heights, 3, 0.5) >= max(
+            (sum(one) + 0.5) / len(one) for one in chords
+        )
 
 
 @pytest.mark.parametrize("coins", [101, 400, 5000, 10**6])
@@ -180,9 +225,10 @@ def test_a_window_that_leaves_the_support_is_refused_with_both_numbers() -> None
         find_slope(40, 0.5, 30, 1e-3)
 
 
-def test_too_many_chords_are_not_evaluated() -> None:
-    with pytest.raises(GuaranteeError, match="not evaluated: it compares"):
-        general_slope(10**9, 0.25, 20_000, 1e-9)
+def test_too_many_counts_are_not_evaluated() -> None:
+    with pytest.raises(GuaranteeError, match=r"not evaluated: it looks at 1\d{6} counts"):
+        general_slope(4 * 10**6, 0.5, 600_000, 1e-9)
+    assert general_slope(10**9, 0.25, 40, 1e-9).slope < 1
 
 
 def test_a_tail_of_a_quarter_or_more_is_refused() -> None:

@@ -15,9 +15,10 @@ from croupier.privacy.budget import LEAST_DELTA
 from croupier.privacy.counts import FAR, CountRelease
 from croupier.privacy.far import Far, Kind, far
 from croupier.privacy.guarantee import TAIL_SHARE
-from croupier.privacy.pace import Pace
+from croupier.privacy.pace import Pace, steady
 from croupier.privacy.searches import confirmed, first_delta, first_epsilon
 from croupier.privacy.several import Part, composed, gaussian, worst
+from croupier.privacy.slopes import LARGEST_TAIL
 from croupier.privacy.spread import rounded
 
 LEAST_TAIL = 1e-32
@@ -119,7 +120,7 @@ class BinomialCurve:
     def _far_paces(self, delta: float) -> Iterator[Known]:
         """What is known of far moves outside larger tails, until one is enough to know."""
         for share in LARGER_SHARES if self._follows else ():
-            tau = rounded(share * delta / self.counts)
+            tau = rounded(min(share * delta / self.counts, LARGEST_TAIL / 2))
             pace = _far_pace(self, tau)
             yield pace, tau
             if pace.mu < math.inf and delta < LARGE_DELTA:
@@ -209,7 +210,10 @@ def _least_delta(curve: BinomialCurve, epsilon: float) -> float:
 
 @lru_cache(maxsize=256)
 def _far_pace(curve: BinomialCurve, tau: float) -> Pace:
-    return curve._pace(tau).at_least(FAR)
+    try:
+        return curve._pace(tau).at_least(FAR)
+    except GuaranteeError:  # The general form may refuse: then nothing is known.
+        return steady(math.inf)
 
 
 @lru_cache(maxsize=256)

@@ -21,6 +21,7 @@ from croupier.privacy.gdp import delta_of, deltas_of
 from croupier.privacy.journeys import covering
 from croupier.privacy.losses import Floats, Losses, composed, dominating_above, together
 from croupier.privacy.slopes import LARGEST_TAIL
+from croupier.privacy.spread import deepest_tail
 
 TAILS = tuple(2.0**-halvings for halvings in (1, 2, 3, 5, 8, 13, 21, 34, 55, 89))
 """Of all labels together."""
@@ -143,9 +144,11 @@ def _mu(release: CountRelease, tau: float) -> float:
 
 
 def _tails(release: CountRelease) -> list[float]:
-    """The tails of each label, largest first."""
-    each = (tails / release.labels for tails in TAILS)
-    return [tau for tau in each if tau < LARGEST_TAIL]
+    """The tails of each label, largest first, down to the least that has a window."""
+    each = [tau for tails in TAILS if (tau := tails / release.labels) < LARGEST_TAIL]
+    deepest = deepest_tail(release.coins, release.distance, release.labels)
+    least = min(max(deepest, each[-1]), each[0])
+    return [*(tau for tau in each if tau > least), least]
 
 
 def _together(tau: float, labels: int) -> float:

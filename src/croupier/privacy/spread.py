@@ -14,7 +14,7 @@ import numpy as np
 
 from croupier.errors import GuaranteeError
 from croupier.privacy.slopes import LARGEST_TAIL, Slope, fast_slope, general_slope
-from croupier.privacy.tails import Floats
+from croupier.privacy.tails import Floats, binomial, log_upper_tails
 
 LENGTHS = np.array([1.0, 0.9, 0.75, 0.55, 0.35, 0.2, 0.1, 0.05, 0.02])
 """Where moves are cut into pieces by their length: more finely where one label moves it all."""
@@ -100,6 +100,17 @@ def _slope(coins: int, moved: float, tail: float) -> Slope:
     if found is None and coins > MOST_COINS:
         raise GuaranteeError(f"the general form takes too long for {coins} coins")
     return found or general_slope(coins, 0.5, math.ceil(moved), tail)
+
+
+def deepest_tail(coins: int, distance: float, labels: int) -> float:
+    """Of each label, near the least with which those that move all the way have a window."""
+    law, last = binomial(coins, 0.5), coins - 1 - math.ceil(distance)
+    if last < law.below_mean:
+        return LARGEST_TAIL
+    needed = math.exp(float(log_upper_tails(law, last, last)[0]))
+    # Half of it goes to the release as a whole, and it may be rounded; few labels need no spread.
+    spread = 2.4 / (EVEN + (1 - EVEN) * labels * float(LENGTHS[1]) ** 2)
+    return needed * min(1.01, spread)
 
 
 def rounded(tau: float) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,8 @@ NEGLIGIBLE = 44.0
 """Terms below exp(-44), 1e-19 of the first, are bounded by a geometric series instead of added."""
 MOST_TERMS = 30_000_000
 """Terms that one sum may have: about a second, and enough for 1e13 coins."""
+MOST_TABLED = 5000
+"""Coins up to which all tails are kept."""
 DEEPEST = 500.0
 """How far, in logarithms, terms of one sum may fall before floating point runs out."""
 
@@ -171,7 +173,17 @@ def log_upper_tails(law: Binomial, first: int, last: int) -> Floats:
     if not law.below_mean <= first <= last < law.coins:
         limits = f"{law.below_mean} and {law.coins - 1}"
         raise ValueError(f"first and last must be between {limits}, got {first} and {last}")
-    return _log_upper_tails(law, first, last)
+    if law.coins > MOST_TABLED:
+        return _log_upper_tails(law, first, last)
+    return _all_log_upper_tails(law)[first - law.below_mean : last + 1 - law.below_mean]
+
+
+@lru_cache(maxsize=64)
+def _all_log_upper_tails(law: Binomial) -> Floats:
+    """All of them: of few coins that takes hardly longer than some, and many are asked for."""
+    tails = _log_upper_tails(law, law.below_mean, law.coins - 1)
+    tails.flags.writeable = False
+    return tails
 
 
 def _log_upper_tails(law: Binomial, first: int, last: int) -> Floats:
