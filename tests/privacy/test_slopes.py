@@ -226,9 +226,13 @@ def test_a_window_that_leaves_the_support_is_refused_with_both_numbers() -> None
 
 
 def test_too_many_counts_are_not_evaluated() -> None:
-    with pytest.raises(GuaranteeError, match=r"not evaluated: it looks at 1\d{6} counts"):
-        general_slope(4 * 10**6, 0.5, 600_000, 1e-9)
-    assert general_slope(10**9, 0.25, 40, 1e-9).slope < 1
+    with pytest.raises(GuaranteeError, match=r"not evaluated: it looks at 3\d{6} counts"):
+        general_slope(4 * 10**6, 0.5, 1_600_000, 1e-9)
+
+
+def test_as_many_coins_as_theorems_ask_for_are_evaluated() -> None:
+    found = general_slope(3 * 10**9, 0.25, 40, 1e-280)
+    assert found.slope * math.sqrt(3 * 10**9 * 3 / 16) == pytest.approx(1, rel=1e-3)
 
 
 def test_a_tail_of_a_quarter_or_more_is_refused() -> None:

@@ -21,8 +21,8 @@ from croupier.privacy.tails import (
     quantiles,
 )
 
-MOST_COUNTS = 1_000_000
-"""Counts that the general form looks at before it gives up: a second or two."""
+MOST_COUNTS = 3_000_000
+"""Counts that the general form looks at before it gives up: some seconds."""
 LARGEST_TAIL = 0.25
 MOST_EXPONENT = 700.0
 
