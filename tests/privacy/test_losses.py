@@ -251,3 +251,13 @@ def test_a_curve_that_says_nothing_is_an_infinite_loss() -> None:
     assert half.infinite == 0.25
     assert half.delta(3.4) == pytest.approx(0.25 + 0.75 * -math.expm1(3.4 - 3.5))
     assert half.delta(3.5) == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize("deltas", [[0.4, 0.1, 0.02], [0.5, 0.35, 0.25, 0.2]])
+def test_a_pair_has_all_of_its_mass_however_much_the_last_cell_falls(deltas: list[float]) -> None:
+    table = np.array(deltas)
+    for made in (dominating(table, 0.7), dominating_above(table, 0.7, -1)):
+        assert made is not None
+        assert made.infinite == deltas[-1]
+        assert made.masses.min() >= 0
+        assert made.masses.sum() + made.infinite == pytest.approx(1, abs=1e-14)
