@@ -121,6 +121,8 @@ def test_far_from_them_tails_are_the_usual_ones() -> None:
         assert module._tails(release) == [tails / release.labels for tails in TAILS]
     nowhere = CountRelease(2000, 0.5, 1200.0, 20)
     assert module._tails(nowhere) == [TAILS[0] / 20]
+    nothing = CountRelease(0, 0.5, 3.0, 20)
+    assert of(LONG, nothing).bound(1e4, 0.5) == 1.0
 
 
 # Places.

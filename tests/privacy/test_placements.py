@@ -45,6 +45,31 @@ def test_a_user_of_one_batch_gets_what_holds_in_all(
     assert curve.delta(0.9 * worst) == max(once(batch).delta(0.9 * worst) for batch in batches)
 
 
+class Uneven(BinomialCurve):
+    """Proved at a delta, and at smaller epsilons, but not at some larger delta."""
+
+    def holds(self, epsilon: float, delta: float) -> bool:
+        return delta < 5e-5 and super().holds(epsilon, delta)
+
+
+def test_a_batch_that_fails_at_a_delta_and_has_a_smaller_one_changes_nothing() -> None:
+    uneven = Uneven(((FINE, 1),))
+    epsilon = once(FEW).epsilon(1e-4)
+    assert not uneven.holds(epsilon, 1e-4)
+    assert uneven.delta(epsilon) < 5e-5
+    worst = WorstBatchCurve((once(FEW), uneven))
+    assert worst.delta(epsilon) == once(FEW).delta(epsilon)
+    assert worst.epsilon(1e-4) == pytest.approx(epsilon, rel=1e-12)
+
+
+def test_near_the_ends_of_the_support_a_batch_never_hides_what_another_shows() -> None:
+    """What far moves tell is not known at all of these deltas, where windows end."""
+    batches = CountRelease(40_000, 0.5, 4666.0, 230), CountRelease(2001, 0.5, 880.44, 230)
+    for epsilon in (1310.0, 1315.8625713517206, 1320.0):
+        worst = max(once(batch).delta(epsilon) for batch in batches)
+        assert placed(batches, 1).delta(epsilon) >= worst * (1 - 1e-9)
+
+
 @pytest.mark.parametrize("participations", [1, 2])
 def test_the_first_form_alone_is_never_better(participations: int) -> None:
     curve = placed((FEW, MANY, FINE), participations)

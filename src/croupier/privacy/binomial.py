@@ -24,10 +24,7 @@ from croupier.privacy.spread import rounded
 LEAST_TAIL = 1e-32
 """Tails of one count down to which curves are tabled, which are so for deltas above 1e-31."""
 LARGER_SHARES = (0.1, 0.5)
-"""Parts of delta that tails may take there: windows cost more than some of delta."""
-LARGE_DELTA = 0.01
-"""The delta from which on both are tried; the second is for the ends of the support otherwise,
-where smaller tails have no window."""
+"""Parts of delta that tails may take where moves are far: windows cost more than some of delta."""
 
 Known = tuple[Pace, float]
 """What is known outside tails of a count, and these."""
@@ -118,13 +115,10 @@ class BinomialCurve:
             yield from self._far_paces(delta)
 
     def _far_paces(self, delta: float) -> Iterator[Known]:
-        """What is known of far moves outside larger tails, until one is enough to know."""
+        """What is known of far moves outside larger tails."""
         for share in LARGER_SHARES if self._follows else ():
             tau = rounded(min(share * delta / self.counts, LARGEST_TAIL / 2))
-            pace = _far_pace(self, tau)
-            yield pace, tau
-            if pace.mu < math.inf and delta < LARGE_DELTA:
-                return
+            yield _far_pace(self, tau), tau
 
     @property
     def _follows(self) -> bool:

@@ -20,7 +20,8 @@ class WorstBatchCurve(WorstCurve):
 
     Which of them is worst depends on epsilon and delta: rounding costs small batches more. To see
     that a curve is no worse takes one evaluation, to invert it a hundred, so the curves should
-    come with the likely worst first.
+    come with the likely worst first. One that fails there may be better elsewhere: tails depend
+    on delta, so that what is proved at one need not be at a larger one.
     """
 
     curves: tuple[BinomialCurve, ...]
@@ -35,7 +36,7 @@ class WorstBatchCurve(WorstCurve):
         found = 0.0
         for curve in self.curves:
             if math.isfinite(found) and not curve.holds(found, delta):
-                found = curve.epsilon(delta)
+                found = max(found, curve.epsilon(delta))
         return confirmed(self.delta, found, delta) if math.isfinite(found) else found
 
     def delta(self, epsilon: float) -> float:
@@ -43,7 +44,7 @@ class WorstBatchCurve(WorstCurve):
         found = LEAST_DELTA
         for curve in self.curves:
             if not curve.holds(epsilon, min(found, MOST_DELTA)):
-                found = curve.delta(epsilon)
+                found = max(found, curve.delta(epsilon))
         return found
 
 

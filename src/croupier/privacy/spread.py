@@ -104,10 +104,10 @@ def _slope(coins: int, moved: float, tail: float) -> Slope:
 
 def deepest_tail(coins: int, distance: float, labels: int) -> float:
     """Of each label, near the least with which those that move all the way have a window."""
-    law, last = binomial(coins, 0.5), coins - 1 - math.ceil(distance)
-    if last < law.below_mean:
+    last = coins - 1 - math.ceil(distance)
+    if last < coins // 2:
         return LARGEST_TAIL
-    needed = math.exp(float(log_upper_tails(law, last, last)[0]))
+    needed = math.exp(float(log_upper_tails(binomial(coins, 0.5), last, last)[0]))
     # Half of it goes to the release as a whole, and it may be rounded; few labels need no spread.
     spread = 2.4 / (EVEN + (1 - EVEN) * labels * float(LENGTHS[1]) ** 2)
     return needed * min(1.01, spread)
