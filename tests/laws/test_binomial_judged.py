@@ -346,7 +346,7 @@ ENDS = [
 def test_two_percent_more_noise_is_enough_at_the_ends_of_the_support_too(
     coins: int, share: float, times: int, labels: int, delta: float
 ) -> None:
-    """There next to no noise has a mu, so noise is compared as what it is: a root of coins.
+    """No Gaussian is like the truth there, so noise is compared as what it is: a root of coins.
 
     What one label that moves all the way gives away with so many coins is proved for all labels
     with 2 % more noise, and not with as much.
