@@ -20,7 +20,7 @@ from croupier.contribution import Layout
 from croupier.errors import GuaranteeError, RefusedError
 from croupier.plan import Plan
 from croupier.privacy.budget import Budget
-from croupier.privacy.shuffled_local import most_local_epsilon
+from croupier.privacy.shuffled_reports.local import most_local_epsilon
 from croupier.protocols.base import Terms
 from croupier.simulation.audit import audit
 from croupier.simulation.problems import Sphere

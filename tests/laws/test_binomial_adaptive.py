@@ -8,9 +8,9 @@ import math
 import numpy as np
 import pytest
 
-from croupier.privacy.binomial import BinomialCurve
-from croupier.privacy.counts import CountRelease
-from croupier.privacy.placements import PlacedCurve
+from croupier.privacy.shuffled_bits.count_release import CountRelease
+from croupier.privacy.shuffled_bits.curve import BinomialCurve
+from croupier.privacy.shuffled_bits.placements import PlacedCurve
 
 from .counts import Floats, released
 

@@ -15,13 +15,18 @@ import numpy as np
 import pytest
 from scipy.special import log_ndtr, ndtr, ndtri
 
-from croupier.privacy.counts import CountRelease
 from croupier.privacy.levels import Levels
 from croupier.privacy.moves import Move
 from croupier.privacy.pace import Pace
 from croupier.privacy.rounding import find_rounding
-from croupier.privacy.slopes import Slope, find_slope, find_window, general_slope
-from croupier.privacy.tails import binomial, quantiles
+from croupier.privacy.shuffled_bits.binomial_tails import binomial, quantiles
+from croupier.privacy.shuffled_bits.count_release import CountRelease
+from croupier.privacy.shuffled_bits.quantile_slope import (
+    Slope,
+    find_slope,
+    find_window,
+    general_slope,
+)
 
 from .counts import Floats, released
 

@@ -13,8 +13,8 @@ import pytest
 
 from croupier.privacy import far as module
 from croupier.privacy import gdp
-from croupier.privacy.counts import CountRelease
 from croupier.privacy.far import Far, Known, far
+from croupier.privacy.shuffled_bits.count_release import CountRelease
 
 from .counts import Floats, losses_delta, rounded_losses
 

@@ -21,10 +21,10 @@ from scipy import stats
 from scipy.signal import fftconvolve
 
 from croupier.privacy import gdp
-from croupier.privacy.binomial import BinomialCurve
-from croupier.privacy.counts import CountRelease
-from croupier.privacy.placements import PlacedCurve
-from croupier.privacy.slopes import find_slope
+from croupier.privacy.shuffled_bits.count_release import CountRelease
+from croupier.privacy.shuffled_bits.curve import BinomialCurve
+from croupier.privacy.shuffled_bits.placements import PlacedCurve
+from croupier.privacy.shuffled_bits.quantile_slope import find_slope
 
 from .counts import Floats, losses_delta, released, rounded_losses
 

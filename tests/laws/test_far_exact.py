@@ -11,8 +11,8 @@ import math
 import numpy as np
 import pytest
 
-from croupier.privacy.binomial import BinomialCurve
-from croupier.privacy.counts import FAR, CountRelease
+from croupier.privacy.shuffled_bits.count_release import FAR, CountRelease
+from croupier.privacy.shuffled_bits.curve import BinomialCurve
 
 from .counts import Floats, losses_delta, rounded_losses
 

@@ -12,11 +12,11 @@ from croupier.errors import GuaranteeError
 from croupier.privacy import apart as module
 from croupier.privacy import binomial, gdp
 from croupier.privacy.apart import LARGEST_MU, MOST_KINDS, Smallest, apart, fitting
-from croupier.privacy.binomial import BinomialCurve, SquaresCurve
-from croupier.privacy.counts import CountRelease
 from croupier.privacy.pace import Clocked, Pace, steady
-from croupier.privacy.placements import PlacedCurve, placed
 from croupier.privacy.several import Part, composed, gaussian
+from croupier.privacy.shuffled_bits.count_release import CountRelease
+from croupier.privacy.shuffled_bits.curve import BinomialCurve, SquaresCurve
+from croupier.privacy.shuffled_bits.placements import PlacedCurve, placed
 
 TAU = 5e-13
 WIDE = CountRelease(2000, 0.5, 0.3, 65)

@@ -12,11 +12,11 @@ import pytest
 from croupier.errors import GuaranteeError
 from croupier.privacy import far as module
 from croupier.privacy import gdp
-from croupier.privacy.binomial import BinomialCurve, SquaresCurve
-from croupier.privacy.counts import FAR, CountRelease
 from croupier.privacy.far import FARTHEST, MOST_KINDS, TAILS, Far, Kind, Known, far
-from croupier.privacy.node_bits import TreeCurve
-from croupier.privacy.placements import PlacedCurve
+from croupier.privacy.shuffled_bits.count_release import FAR, CountRelease
+from croupier.privacy.shuffled_bits.curve import BinomialCurve, SquaresCurve
+from croupier.privacy.shuffled_bits.placements import PlacedCurve
+from croupier.privacy.shuffled_bits.tree_calibration import TreeCurve
 
 LONG = CountRelease(2000, 0.5, 700.0, 20)
 WIDE = CountRelease(3000, 0.5, 800.0, 20)

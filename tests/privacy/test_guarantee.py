@@ -5,10 +5,10 @@ import math
 import pytest
 
 from croupier.privacy import gdp
-from croupier.privacy.binomial import BinomialCurve
 from croupier.privacy.budget import Budget
-from croupier.privacy.counts import CountRelease
 from croupier.privacy.guarantee import SWAP, GaussianCurve, Guarantee, PureCurve, gaussian, unproved
+from croupier.privacy.shuffled_bits.count_release import CountRelease
+from croupier.privacy.shuffled_bits.curve import BinomialCurve
 
 
 def randomised_response_delta(bound: float, epsilon: float) -> float:

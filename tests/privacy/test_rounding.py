@@ -12,7 +12,7 @@ from scipy.special import ndtri, ndtri_exp
 from scipy.stats import binom, norm
 
 from croupier.privacy.rounding import Cell, Rounding, _around, find_rising, find_rounding
-from croupier.privacy.slopes import fast_slope, find_window
+from croupier.privacy.shuffled_bits.quantile_slope import fast_slope, find_window
 
 Floats = NDArray[np.float64]
 

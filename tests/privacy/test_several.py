@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 
 from croupier.privacy import gdp
-from croupier.privacy.binomial import BinomialCurve, SquaresCurve
-from croupier.privacy.bits import Batch, fewest_bits
 from croupier.privacy.budget import Budget
-from croupier.privacy.counts import CountRelease
 from croupier.privacy.groups import Kind, apart
 from croupier.privacy.journeys import Journey, Leg, largest, leg_of, longest, ranked
 from croupier.privacy.levels import DEEPEST, Levels
 from croupier.privacy.moves import Move
 from croupier.privacy.pace import Clocked, steady
-from croupier.privacy.placements import PlacedCurve
 from croupier.privacy.rounding import find_rising, least_step
 from croupier.privacy.several import Part, composed, gaussian, worst
 from croupier.privacy.shares import equal_shares
+from croupier.privacy.shuffled_bits.calibration import Batch, fewest_bits
+from croupier.privacy.shuffled_bits.count_release import CountRelease
+from croupier.privacy.shuffled_bits.curve import BinomialCurve, SquaresCurve
+from croupier.privacy.shuffled_bits.placements import PlacedCurve
 from croupier.privacy.skewness import skewed
 from croupier.privacy.told import Told
 

@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from croupier.privacy.binomial import BinomialCurve
-from croupier.privacy.counts import CountRelease
 from croupier.privacy.journeys import Journey, leg_of
 from croupier.privacy.levels import Levels
 from croupier.privacy.moves import Move
 from croupier.privacy.pace import steady
 from croupier.privacy.rounding import find_rounding, least_step
 from croupier.privacy.several import composed
+from croupier.privacy.shuffled_bits.count_release import CountRelease
+from croupier.privacy.shuffled_bits.curve import BinomialCurve
+from croupier.privacy.shuffled_bits.quantile_slope import fast_slope, find_slope
 from croupier.privacy.single import _followed, rounded_pace, slower, spread_mu
-from croupier.privacy.slopes import fast_slope, find_slope
 from croupier.privacy.spread import find_spread, rounded
 
 

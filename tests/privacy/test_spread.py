@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from croupier.privacy.binomial import BinomialCurve
-from croupier.privacy.counts import FAR, CountRelease
+from croupier.privacy.shuffled_bits.count_release import FAR, CountRelease
+from croupier.privacy.shuffled_bits.curve import BinomialCurve
+from croupier.privacy.shuffled_bits.quantile_slope import Slope, fast_slope, find_slope
 from croupier.privacy.single import spread_mu
-from croupier.privacy.slopes import Slope, fast_slope, find_slope
 from croupier.privacy.spread import Spread, _tails, find_spread, rounded
 
 Floats = NDArray[np.float64]

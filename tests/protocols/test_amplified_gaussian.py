@@ -11,7 +11,7 @@ from croupier.errors import GuaranteeError
 from croupier.plan import Plan
 from croupier.privacy.budget import Budget
 from croupier.privacy.gdp import delta_of
-from croupier.privacy.shuffled_gaussian import ShuffledGaussianCurve, least_sigma
+from croupier.privacy.shuffled_reports.gaussian import ShuffledGaussianCurve, least_sigma
 from croupier.protocols import amplified_gaussian
 from croupier.protocols.amplified_gaussian import AmplifiedGaussian, AmplifiedGaussianRelease
 from croupier.protocols.base import Terms

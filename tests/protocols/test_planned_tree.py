@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from croupier.contribution import Layout
-from croupier.privacy.nodes import Tree
+from croupier.privacy.shuffled_bits.tree import Tree
 from croupier.protocols.planned_tree import NodeSums, PlannedTree, PrefixNodes
 from croupier.theory.schedules import DoublingBatches, FixedBatches
 

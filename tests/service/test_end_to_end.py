@@ -21,7 +21,7 @@ from scipy.special import ndtr
 
 from croupier.coins import SystemCoins
 from croupier.plan import Plan
-from croupier.privacy import auditing
+from croupier.privacy import audit_statistics
 from croupier.protocols.base import ShuffleRelease
 from croupier.protocols.vector_release import VectorSumRelease
 from croupier.service.analyzer.learning import AnalyzerStore
@@ -161,8 +161,8 @@ def refuted(made: Plan, first: Floats, second: Floats) -> bool:
     scores = first @ towards, second @ towards
     # The middle is known from the plan, so that no sample is used twice.
     middle = float(made.layout.encode(side, np.ones(2)).mean(axis=0) @ towards)
-    found = auditing.errors(*scores, middle).bounds()
-    return auditing.refutes(found, made.promise)
+    found = audit_statistics.errors(*scores, middle).bounds()
+    return audit_statistics.refutes(found, made.promise)
 
 
 ONE = [1.0, 0.0, 0.0, 0.0]

@@ -9,10 +9,10 @@ import pytest
 
 from croupier.coins import Coins
 from croupier.plan import Plan
-from croupier.privacy.binomial import BinomialCurve
-from croupier.privacy.bits import fewest_bits
-from croupier.privacy.counts import CountRelease
 from croupier.privacy.guarantee import Guarantee
+from croupier.privacy.shuffled_bits.calibration import fewest_bits
+from croupier.privacy.shuffled_bits.count_release import CountRelease
+from croupier.privacy.shuffled_bits.curve import BinomialCurve
 from croupier.protocols.base import Floats, Mechanism, Release
 from croupier.protocols.concurrent_tree import ConcurrentTree
 from croupier.protocols.tree_release import ConcurrentTreeRelease, channel

@@ -34,7 +34,7 @@ from croupier.arguments import positive, whole
 from croupier.contribution import Layout
 from croupier.privacy.budget import Budget
 from croupier.privacy.guarantee import Guarantee, PureCurve, WorstCurve
-from croupier.privacy.shuffled_local import ShuffledLocalCurve, most_local_epsilon
+from croupier.privacy.shuffled_reports.local import ShuffledLocalCurve, most_local_epsilon
 from croupier.protocols.base import VIEWED_AT_ONCE, Floats, Mechanism, Release, Terms, needed
 from croupier.protocols.rounding import Rounding
 from croupier.theory import constants

@@ -9,7 +9,7 @@ import typer
 from croupier.cli import options, screen, words
 from croupier.documents import finite_or_null, guarantee_document
 from croupier.plan import Plan
-from croupier.privacy.auditing import FALSE_ALARM, Errors
+from croupier.privacy.audit_statistics import FALSE_ALARM, Errors
 from croupier.simulation.audit import TRIALS, AuditReport
 from croupier.simulation.audit import audit as run_audit
 

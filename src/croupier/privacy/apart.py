@@ -14,11 +14,11 @@ from functools import lru_cache, reduce
 import numpy as np
 
 from croupier.privacy.journeys import covering
-from croupier.privacy.losses import Losses, dominating, together
-from croupier.privacy.losses import composed as repeated
 from croupier.privacy.pace import Pace
 from croupier.privacy.several import Part, composed, gathered, worst
-from croupier.privacy.tails import Floats
+from croupier.privacy.shuffled_bits.binomial_tails import Floats
+from croupier.privacy.shuffled_reports.loss_distribution import Losses, dominating, together
+from croupier.privacy.shuffled_reports.loss_distribution import composed as repeated
 
 FINENESS = 32
 """Cells of a curve per mu, at least: they add less than 1e-4 to it."""

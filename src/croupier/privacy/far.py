@@ -16,11 +16,17 @@ import numpy as np
 from scipy.special import ndtri
 
 from croupier.errors import GuaranteeError
-from croupier.privacy.counts import CountRelease
 from croupier.privacy.gdp import delta_of, deltas_of
 from croupier.privacy.journeys import covering
-from croupier.privacy.losses import Floats, Losses, composed, dominating_above, together
-from croupier.privacy.slopes import LARGEST_TAIL
+from croupier.privacy.shuffled_bits.count_release import CountRelease
+from croupier.privacy.shuffled_bits.quantile_slope import LARGEST_TAIL
+from croupier.privacy.shuffled_reports.loss_distribution import (
+    Floats,
+    Losses,
+    composed,
+    dominating_above,
+    together,
+)
 from croupier.privacy.spread import deepest_tail
 
 TAILS = tuple(2.0**-halvings for halvings in (1, 2, 3, 5, 8, 13, 21, 34, 55, 89))

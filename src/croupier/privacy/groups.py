@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from croupier.privacy.shares import Shares, any_shares, equal_shares
-from croupier.privacy.tails import Floats
+from croupier.privacy.shuffled_bits.binomial_tails import Floats
 
 
 @dataclass(frozen=True)

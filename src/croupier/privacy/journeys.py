@@ -14,8 +14,8 @@ import numpy as np
 from croupier.privacy.groups import Groups, Kind, apart, pulls, together
 from croupier.privacy.levels import Levels
 from croupier.privacy.moves import Move
+from croupier.privacy.shuffled_bits.binomial_tails import Floats
 from croupier.privacy.skewness import skewed
-from croupier.privacy.tails import Floats
 from croupier.privacy.told import Told
 
 Value = TypeVar("Value")

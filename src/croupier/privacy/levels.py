@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from croupier.privacy.gdp import mills
-from croupier.privacy.tails import Floats
+from croupier.privacy.shuffled_bits.binomial_tails import Floats
 
 DEEPEST = 50.0
 """Levels up to which speeds are followed; beyond epsilon would be in the hundreds."""

@@ -14,9 +14,9 @@ from scipy.special import ndtri_exp
 
 from croupier.privacy.levels import Levels
 from croupier.privacy.rounding import Rounding
+from croupier.privacy.shuffled_bits.binomial_tails import Floats
+from croupier.privacy.shuffled_bits.quantile_slope import LARGEST_TAIL
 from croupier.privacy.skewness import skewed
-from croupier.privacy.slopes import LARGEST_TAIL
-from croupier.privacy.tails import Floats
 
 ANGLES = np.linspace(0, math.pi / 2, 17)[:, None]
 """Between which the changes of variance may turn a move. Axes are reaches, angles, pieces."""

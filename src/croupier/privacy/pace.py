@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr
 
 from croupier.privacy.gdp import delta_of
-from croupier.privacy.tails import Floats
+from croupier.privacy.shuffled_bits.binomial_tails import Floats
 
 ROUNDED = 1e-9
 """More than what floating point takes off a gain or a way, in units of itself."""

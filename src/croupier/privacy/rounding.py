@@ -14,8 +14,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from croupier.privacy.slopes import fast_slope_at, find_window, quantile_error
-from croupier.privacy.tails import binomial, centre_quantile, quantiles
+from croupier.privacy.shuffled_bits.binomial_tails import binomial, centre_quantile, quantiles
+from croupier.privacy.shuffled_bits.quantile_slope import fast_slope_at, find_window, quantile_error
 
 STEEPEST_SKEW = 1 / (6 * math.sqrt(3))
 """The largest p (1-p) (1-2p), third cumulant of one coin."""

@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import ndtr
 
-from croupier.privacy.tails import Floats
+from croupier.privacy.shuffled_bits.binomial_tails import Floats
 
 GROWTH = 1.25
 """By which factor moves are grouped, by what is left of the way."""

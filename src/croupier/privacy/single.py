@@ -12,8 +12,8 @@ from croupier.privacy.levels import DEEPEST, Levels
 from croupier.privacy.moves import Move, highest
 from croupier.privacy.pace import Pace, steady
 from croupier.privacy.rounding import find_rounding
+from croupier.privacy.shuffled_bits.binomial_tails import Floats
 from croupier.privacy.spread import EVEN, find_spread, rounded
-from croupier.privacy.tails import Floats
 
 
 def rounded_pace(coins: int, distance: float, labels: int, tau: float, plain: float) -> Pace:

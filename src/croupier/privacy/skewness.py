@@ -15,7 +15,7 @@ from scipy.special import ndtr
 
 from croupier.privacy.gdp import mills
 from croupier.privacy.levels import Levels
-from croupier.privacy.tails import Floats
+from croupier.privacy.shuffled_bits.binomial_tails import Floats
 
 EDGES = np.asarray(2.5 * 1.12 ** np.arange(25), dtype=np.float64)
 """Where the cubic may go over into a line, l: from low levels to those of the smallest delta."""

@@ -13,8 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from croupier.errors import GuaranteeError
-from croupier.privacy.slopes import LARGEST_TAIL, Slope, fast_slope, general_slope
-from croupier.privacy.tails import Floats, binomial, log_upper_tails
+from croupier.privacy.shuffled_bits.binomial_tails import Floats, binomial, log_upper_tails
+from croupier.privacy.shuffled_bits.quantile_slope import (
+    LARGEST_TAIL,
+    Slope,
+    fast_slope,
+    general_slope,
+)
 
 LENGTHS = np.array([1.0, 0.9, 0.75, 0.55, 0.35, 0.2, 0.1, 0.05, 0.02])
 """Where moves are cut into pieces by their length: more finely where one label moves it all."""

@@ -18,7 +18,7 @@ from scipy.special import exp1, log_ndtr, logsumexp
 from croupier.privacy.gdp import mills
 from croupier.privacy.groups import Groups
 from croupier.privacy.shares import Shares
-from croupier.privacy.tails import Floats
+from croupier.privacy.shuffled_bits.binomial_tails import Floats
 
 BACK = 1.7
 """How far below its threshold a test may turn every sign, in units of 1/(kappa b)."""

@@ -11,10 +11,10 @@ import numpy as np
 from croupier.arguments import positive
 from croupier.coins import Coins
 from croupier.contribution import MOST, UNIT_POWER, Layout, whole_units
-from croupier.privacy.attacks import attack_sigma
 from croupier.privacy.budget import Budget
 from croupier.privacy.guarantee import Guarantee, gaussian
-from croupier.privacy.shuffled_gaussian import (
+from croupier.privacy.shuffled_reports.attack import attack_sigma
+from croupier.privacy.shuffled_reports.gaussian import (
     ShuffledGaussianCurve,
     WorstShuffledCurve,
     least_sigma,

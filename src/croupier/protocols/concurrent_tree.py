@@ -19,13 +19,18 @@ from numpy.typing import NDArray
 
 from croupier.arguments import whole
 from croupier.contribution import Layout
-from croupier.privacy.binomial import BinomialCurve
 from croupier.privacy.budget import Budget
-from croupier.privacy.counts import CountRelease
 from croupier.privacy.guarantee import Guarantee
-from croupier.privacy.node_bits import FINENESS, NodeBatch, TreeCurve, fewest_node_bits
-from croupier.privacy.nodes import Tree, usual_levels
-from croupier.privacy.placements import Certified, WorstBatchCurve, placed
+from croupier.privacy.shuffled_bits.count_release import CountRelease
+from croupier.privacy.shuffled_bits.curve import BinomialCurve
+from croupier.privacy.shuffled_bits.placements import Certified, WorstBatchCurve, placed
+from croupier.privacy.shuffled_bits.tree import Tree, usual_levels
+from croupier.privacy.shuffled_bits.tree_calibration import (
+    FINENESS,
+    NodeBatch,
+    TreeCurve,
+    fewest_node_bits,
+)
 from croupier.protocols.base import (
     Floats,
     Protocol,

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from croupier.contribution import Layout
-from croupier.privacy.node_bits import NodeBatch
-from croupier.privacy.nodes import Tree
+from croupier.privacy.shuffled_bits.tree import Tree
+from croupier.privacy.shuffled_bits.tree_calibration import NodeBatch
 from croupier.protocols.base import RunningSum
 from croupier.protocols.collecting import Floats
 from croupier.theory.schedules import Schedule

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from croupier.arguments import positive, whole
 from croupier.coins import Coins
 from croupier.contribution import UNIT_POWER, whole_units
-from croupier.privacy.bits import GRID_POWER
+from croupier.privacy.shuffled_bits.calibration import GRID_POWER
 from croupier.protocols.base import AdditiveRelease, Counted, Floats
 from croupier.shuffler import Messages
 

@@ -9,12 +9,12 @@ from functools import partial
 from typing import ClassVar, Self
 
 from croupier.contribution import Layout
-from croupier.privacy.bits import GRID_POWER, Batch, fewest_bits
 from croupier.privacy.budget import Budget
-from croupier.privacy.counts import CountRelease
 from croupier.privacy.guarantee import Guarantee, unproved
-from croupier.privacy.placements import Certified, placed
-from croupier.privacy.theorem import VectorSumTheorem
+from croupier.privacy.printed_theorem import VectorSumTheorem
+from croupier.privacy.shuffled_bits.calibration import GRID_POWER, Batch, fewest_bits
+from croupier.privacy.shuffled_bits.count_release import CountRelease
+from croupier.privacy.shuffled_bits.placements import Certified, placed
 from croupier.protocols.base import Protocol, ShuffleRelease, Terms, needed
 from croupier.protocols.vector_release import VectorSumRelease
 from croupier.theory import constants, released

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from croupier.arguments import whole
 from croupier.contribution import Layout
 from croupier.plan import Plan
-from croupier.privacy import auditing
-from croupier.privacy.auditing import Errors, Point
+from croupier.privacy import audit_statistics
+from croupier.privacy.audit_statistics import Errors, Point
 from croupier.privacy.budget import Budget
 from croupier.privacy.guarantee import USUAL_DELTA, Guarantee
 from croupier.protocols.base import Mechanism
@@ -100,7 +100,7 @@ class AuditReport:
     @property
     def promise_refuted(self) -> bool:
         """Whether the guarantee cannot be true."""
-        return any(auditing.refutes(point, self.guarantee) for point in self._points)
+        return any(audit_statistics.refutes(point, self.guarantee) for point in self._points)
 
     @property
     def budget_refuted(self) -> bool:
@@ -213,15 +213,17 @@ class Runs:
         """Errors in the middle and at ``epsilon`` of a test trained before."""
         encoded = self._encoded(pair)
         weights, scores = self._train(encoded)
-        middle_cut = auditing.middle_threshold(*scores)
-        sharp_cut = auditing.best_threshold(*scores, epsilon, self.trials)
+        middle_cut = audit_statistics.middle_threshold(*scores)
+        sharp_cut = audit_statistics.best_threshold(*scores, epsilon, self.trials)
         first, second = (
             np.concatenate(
                 self._chunks(encoded, TEST, side, self.trials, lambda view: view @ weights)
             )
             for side in (0, 1)
         )
-        middle, sharp = (auditing.errors(first, second, cut) for cut in (middle_cut, sharp_cut))
+        middle, sharp = (
+            audit_statistics.errors(first, second, cut) for cut in (middle_cut, sharp_cut)
+        )
         return middle, sharp
 
     def _train(self, pair: Floats) -> tuple[Floats, tuple[Floats, Floats]]:
@@ -232,7 +234,7 @@ class Runs:
         first, second = (
             np.concatenate(self._chunks(pair, TRAINING, side, count, np.asarray)) for side in (0, 1)
         )
-        weights = auditing.direction(first, second)
+        weights = audit_statistics.direction(first, second)
         return weights, (first @ weights, second @ weights)
 
     def _one_view(self, pair: Floats) -> Floats:

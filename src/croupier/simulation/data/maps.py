@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from croupier.privacy.moments import moment_noise
+from croupier.privacy.feature_moments import moment_noise
 
 Floats = NDArray[np.float64]
 

@@ -12,8 +12,8 @@ from croupier.contribution import Layout
 from croupier.plan import CENTRED_WEIGHT, DEFAULT_OVERHEAD, Plan
 from croupier.policies import registry as policy_registry
 from croupier.policies.base import Setting
-from croupier.privacy.bits import Batch
 from croupier.privacy.gdp import mu_of
+from croupier.privacy.shuffled_bits.calibration import Batch
 from croupier.protocols import registry
 from croupier.simulation.planner.need import Need
 from croupier.simulation.planner.speakers import Course, Noise, course_of

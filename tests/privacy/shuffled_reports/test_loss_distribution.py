@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from croupier.privacy import gdp, losses
-from croupier.privacy.losses import (
+from croupier.privacy import gdp
+from croupier.privacy.shuffled_reports import loss_distribution
+from croupier.privacy.shuffled_reports.loss_distribution import (
     Losses,
     composed,
     dominating,
@@ -69,7 +70,7 @@ def test_the_far_tail_keeps_its_relative_precision() -> None:
 
 
 def test_mass_that_is_cut_off_is_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(losses, "NEGLIGIBLE", 0.01)
+    monkeypatch.setattr(loss_distribution, "NEGLIGIBLE", 0.01)
     cut = composed(split(EDGES, RESPONSE, 0.5), 20)
     assert cut.infinite > 0
     assert cut.infinite + cut.masses.sum() == pytest.approx(1, rel=1e-12)
@@ -82,7 +83,7 @@ def test_mass_that_is_cut_off_is_paid_for(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_coarser_grid_for_wide_sums_costs_little_and_is_on_the_safe_side(
     times: int, epsilon: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(losses, "MOST_CELLS", 256)
+    monkeypatch.setattr(loss_distribution, "MOST_CELLS", 256)
     made = composed(split(EDGES, RESPONSE, 0.25), times)
     assert made.masses.size <= 256
     assert made.step > 0.25
@@ -135,7 +136,7 @@ def test_a_pair_has_its_curve_on_the_grid_and_is_no_better_in_between(mu: float)
 def test_a_pair_keeps_the_digits_of_its_curve_even_where_ratios_are_next_to_one(
     mu: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(losses, "ROUNDING", 0.0)
+    monkeypatch.setattr(loss_distribution, "ROUNDING", 0.0)
     table = tabled(mu, mu / 32, 32 * 12)
     made = dominating(table, mu / 32)
     assert made is not None
@@ -196,7 +197,7 @@ def far_table(
 def test_a_pair_in_one_order_has_its_curve_from_the_first_cell_on(
     mu: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(losses, "ROUNDING", 0.0)
+    monkeypatch.setattr(loss_distribution, "ROUNDING", 0.0)
     table, step, first = far_table(mu, 16, -9.0, 12.0)
     made = dominating_above(table, step, first)
     assert made.masses.sum() + made.infinite == pytest.approx(1, abs=1e-12)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from croupier.privacy.nodes import Tree, usual_levels
+from croupier.privacy.shuffled_bits.tree import Tree, usual_levels
 
 
 def trees(most: int = 40) -> list[Tree]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from croupier.privacy.budget import Budget
-from croupier.privacy.theorem import VectorSumTheorem
+from croupier.privacy.printed_theorem import VectorSumTheorem
 from croupier.theory import constants
 
 

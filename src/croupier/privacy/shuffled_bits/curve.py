@@ -12,13 +12,13 @@ from croupier.arguments import whole
 from croupier.errors import GuaranteeError
 from croupier.privacy.apart import Smallest, apart
 from croupier.privacy.budget import LEAST_DELTA
-from croupier.privacy.counts import FAR, CountRelease
 from croupier.privacy.far import Far, Kind, far
 from croupier.privacy.guarantee import TAIL_SHARE
 from croupier.privacy.pace import Pace, steady
-from croupier.privacy.searches import confirmed, first_delta, first_epsilon
+from croupier.privacy.search import confirmed, first_delta, first_epsilon
 from croupier.privacy.several import Part, composed, gaussian, worst
-from croupier.privacy.slopes import LARGEST_TAIL
+from croupier.privacy.shuffled_bits.count_release import FAR, CountRelease
+from croupier.privacy.shuffled_bits.quantile_slope import LARGEST_TAIL
 from croupier.privacy.spread import rounded
 
 LEAST_TAIL = 1e-32

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom, norm
 
 from croupier.privacy import gdp
-from croupier.privacy.auditing import (
+from croupier.privacy.audit_statistics import (
     FALSE_ALARM,
     THRESHOLDS,
     Errors,

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from croupier.arguments import finite, positive, whole
-from croupier.privacy.losses import Losses, composed, mirrored, split
+from croupier.privacy.shuffled_reports.loss_distribution import Losses, composed, mirrored, split
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]

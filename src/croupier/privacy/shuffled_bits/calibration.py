@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from croupier.arguments import fraction, positive, whole
 from croupier.errors import GuaranteeError
-from croupier.privacy.binomial import BinomialCurve, SquaresCurve
 from croupier.privacy.budget import Budget
-from croupier.privacy.counts import CountRelease
 from croupier.privacy.gdp import mu_of
+from croupier.privacy.shuffled_bits.count_release import CountRelease
+from croupier.privacy.shuffled_bits.curve import BinomialCurve, SquaresCurve
 
 GRID_POWER = 16
 GRID_UNITS = 1 << GRID_POWER

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from croupier.privacy.budget import Budget
-from croupier.privacy.clones import clones_delta
 from croupier.privacy.guarantee import Guarantee, PureCurve
-from croupier.privacy.shuffled_local import ShuffledLocalCurve, most_local_epsilon
+from croupier.privacy.shuffled_reports.clones import clones_delta
+from croupier.privacy.shuffled_reports.local import ShuffledLocalCurve, most_local_epsilon
 
 CASES = [(0.5, 1000, 1), (3.0, 1000, 1), (2.0, 20, 3), (1.0, 1, 1), (12.0, 50, 2), (900.0, 10, 1)]
 

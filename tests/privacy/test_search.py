@@ -7,7 +7,7 @@ import math
 import pytest
 
 from croupier.privacy.budget import LEAST_DELTA
-from croupier.privacy.searches import MOST_DELTA, confirmed, first_delta, first_epsilon
+from croupier.privacy.search import MOST_DELTA, confirmed, first_delta, first_epsilon
 
 
 @pytest.mark.parametrize("value", [1e-290, 3e-17, 1e-6, 0.3, 0.999])

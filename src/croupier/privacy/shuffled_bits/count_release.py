@@ -11,8 +11,8 @@ from croupier.privacy.moves import Move
 from croupier.privacy.pace import Pace, steady
 from croupier.privacy.rounding import find_rising, least_step
 from croupier.privacy.several import Part, gaussian
+from croupier.privacy.shuffled_bits.quantile_slope import Slope, find_slope, find_window
 from croupier.privacy.single import rounded_pace, spread_mu
-from croupier.privacy.slopes import Slope, find_slope, find_window
 
 COINS_TO_ROUND = 500
 """Coins from which the second certificate is asked; with fewer the numbers of MATH 4 stand."""

@@ -7,8 +7,13 @@ import math
 import pytest
 
 from croupier.errors import GuaranteeError
-from croupier.privacy.bits import GRID_UNITS, Batch, fewest_bits, least_noise_bits
 from croupier.privacy.budget import Budget
+from croupier.privacy.shuffled_bits.calibration import (
+    GRID_UNITS,
+    Batch,
+    fewest_bits,
+    least_noise_bits,
+)
 
 SENSITIVITY = math.sqrt(4.5)
 

@@ -14,7 +14,7 @@ from scipy import stats
 from scipy.special import ndtr, ndtri
 
 from croupier.errors import GuaranteeError
-from croupier.privacy.tails import (
+from croupier.privacy.shuffled_bits.binomial_tails import (
     Binomial,
     binomial,
     bracket_quantiles,

@@ -10,14 +10,19 @@ from scipy.stats import binom
 
 from croupier.contribution import Layout
 from croupier.errors import GuaranteeError
-from croupier.privacy.binomial import BinomialCurve
-from croupier.privacy.bits import fewest_bits
 from croupier.privacy.budget import Budget
-from croupier.privacy.counts import CountRelease
-from croupier.privacy.node_bits import NodeBatch, TreeCurve, fewest_node_bits, mu_per_report
-from croupier.privacy.nodes import Tree
 from croupier.privacy.several import gaussian
-from croupier.privacy.slopes import find_window
+from croupier.privacy.shuffled_bits.calibration import fewest_bits
+from croupier.privacy.shuffled_bits.count_release import CountRelease
+from croupier.privacy.shuffled_bits.curve import BinomialCurve
+from croupier.privacy.shuffled_bits.quantile_slope import find_window
+from croupier.privacy.shuffled_bits.tree import Tree
+from croupier.privacy.shuffled_bits.tree_calibration import (
+    NodeBatch,
+    TreeCurve,
+    fewest_node_bits,
+    mu_per_report,
+)
 
 LAYOUT = Layout(5)
 BUDGET = Budget(1.0, 1e-6)

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from croupier.privacy.moments import moment_noise
+from croupier.privacy.feature_moments import moment_noise
 
 
 @pytest.mark.parametrize("columns", [1, 2])

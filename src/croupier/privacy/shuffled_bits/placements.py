@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from croupier.privacy.binomial import BinomialCurve
 from croupier.privacy.budget import LEAST_DELTA
-from croupier.privacy.counts import CountRelease
 from croupier.privacy.far import Kind
 from croupier.privacy.guarantee import WorstCurve
-from croupier.privacy.searches import MOST_DELTA, confirmed
+from croupier.privacy.search import MOST_DELTA, confirmed
+from croupier.privacy.shuffled_bits.count_release import CountRelease
+from croupier.privacy.shuffled_bits.curve import BinomialCurve
 
 
 @dataclass(frozen=True)

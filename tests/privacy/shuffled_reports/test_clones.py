@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from croupier.privacy.clones import (
+from croupier.privacy.shuffled_reports.clones import (
     ROUNDING,
     clones_delta,
     composed_delta,
@@ -129,7 +129,7 @@ def test_merging_numbers_of_clones_costs_little_and_is_on_the_safe_side(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     merged = clones_delta(1.0, 10**6, 0.009)
-    monkeypatch.setattr("croupier.privacy.clones.MOST_CELLS", 10**9)
+    monkeypatch.setattr("croupier.privacy.shuffled_reports.clones.MOST_CELLS", 10**9)
     number_of_clones.cache_clear()
     every = clones_delta(1.0, 10**6, 0.009)
     number_of_clones.cache_clear()
@@ -140,7 +140,7 @@ def test_merging_outcomes_further_costs_little_and_is_on_the_safe_side(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     merged = pair_losses(2.0, 10**5).delta(0.06)
-    monkeypatch.setattr("croupier.privacy.clones.MOST_OUTCOMES", 2**21)
+    monkeypatch.setattr("croupier.privacy.shuffled_reports.clones.MOST_OUTCOMES", 2**21)
     finer = pair_losses(2.0, 10**5).delta(0.06)
     assert 1e-9 < finer < merged < 1.03 * finer
 

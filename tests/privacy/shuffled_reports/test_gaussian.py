@@ -8,11 +8,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from croupier.privacy import clones, gdp, shuffled_gaussian
+from croupier.privacy import gdp
 from croupier.privacy.budget import Budget
-from croupier.privacy.clones import clones_delta, composed_delta
 from croupier.privacy.guarantee import Guarantee, WorstCurve
-from croupier.privacy.shuffled_gaussian import (
+from croupier.privacy.shuffled_reports import clones, gaussian
+from croupier.privacy.shuffled_reports.clones import clones_delta, composed_delta
+from croupier.privacy.shuffled_reports.gaussian import (
     ShuffledGaussianCurve,
     WorstShuffledCurve,
     least_sigma,
@@ -36,7 +37,7 @@ FLAT = [
 
 def forget() -> None:
     """Clear what earlier searches have kept."""
-    for module in (clones, shuffled_gaussian):
+    for module in (clones, gaussian):
         for kept in vars(module).values():
             if hasattr(kept, "cache_clear"):
                 kept.cache_clear()
@@ -189,7 +190,7 @@ def test_a_calibration_composes_few_losses(
 def test_a_calibration_for_one_time_users_asks_clones_seldom(users: int, delta: float) -> None:
     forget()
     least_sigma(Budget(1.0, delta), sensitivity=SENSITIVITY, users=users)
-    assert 0 < shuffled_gaussian._amplified.cache_info().misses <= 300
+    assert 0 < gaussian._amplified.cache_info().misses <= 300
 
 
 def calibrated(users: int) -> ShuffledGaussianCurve:

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from scipy.special import log_ndtr
 
-from croupier.privacy import attacks, gdp
-from croupier.privacy.attacks import attack_delta, attack_epsilon, attack_sigma
+from croupier.privacy import gdp
 from croupier.privacy.budget import Budget
-from croupier.privacy.shuffled_gaussian import ShuffledGaussianCurve
+from croupier.privacy.shuffled_reports import attack
+from croupier.privacy.shuffled_reports.attack import attack_delta, attack_epsilon, attack_sigma
+from croupier.privacy.shuffled_reports.gaussian import ShuffledGaussianCurve
 
 TRIALS = 40_000
 
@@ -52,7 +53,7 @@ def test_attack_is_below_every_certified_delta(mu: float, users: int, epsilon: f
 
 
 def test_alarm_alone_is_the_divergence_of_the_largest_value() -> None:
-    level, reached = attacks._best_alarm(1.5, 50, 0.5)
+    level, reached = attack._best_alarm(1.5, 50, 0.5)
     rng = np.random.default_rng(7)
     values = rng.normal(size=(TRIALS, 50))
     false = (values.max(axis=1) > level).mean()
@@ -66,7 +67,7 @@ def test_alarm_alone_is_the_divergence_of_the_largest_value() -> None:
 @pytest.mark.parametrize("users", [2, 3, 37, 1000])
 @pytest.mark.parametrize("alarm", [4.0, math.inf])
 def test_laws_lose_no_mass(users: int, alarm: float) -> None:
-    laws = attacks._summed(1.2, users, attacks._unit(1.2, users, 0.5, alarm), alarm)
+    laws = attack._summed(1.2, users, attack._unit(1.2, users, 0.5, alarm), alarm)
     quiet = users * log_ndtr(alarm)
     one = log_ndtr(alarm - 1.2) - log_ndtr(alarm)
     assert laws.terms == users

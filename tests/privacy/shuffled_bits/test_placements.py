@@ -8,9 +8,9 @@ import math
 import pytest
 
 from croupier.plan import Plan
-from croupier.privacy.binomial import BinomialCurve
-from croupier.privacy.counts import CountRelease
-from croupier.privacy.placements import PlacedCurve, WorstBatchCurve, placed
+from croupier.privacy.shuffled_bits.count_release import CountRelease
+from croupier.privacy.shuffled_bits.curve import BinomialCurve
+from croupier.privacy.shuffled_bits.placements import PlacedCurve, WorstBatchCurve, placed
 from croupier.protocols.vector_sum import VectorSum
 
 # The first is worse by distance over coins, the second because rounding costs few coins more.

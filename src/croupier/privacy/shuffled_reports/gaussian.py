@@ -21,8 +21,13 @@ from scipy.special import ndtri
 from croupier.arguments import positive, whole
 from croupier.privacy import gdp
 from croupier.privacy.budget import LEAST_DELTA, Budget
-from croupier.privacy.clones import MISSING, ROUNDING, Divergence, composed_divergence
 from croupier.privacy.guarantee import WorstCurve
+from croupier.privacy.shuffled_reports.clones import (
+    MISSING,
+    ROUNDING,
+    Divergence,
+    composed_divergence,
+)
 
 STEPS_PER_DOUBLING = 512
 """The local epsilons tried are powers of 2^(1/512): too few by at most 0.1 % of delta."""

@@ -13,7 +13,8 @@ from scipy.stats import binom
 
 from croupier.errors import GuaranteeError
 from croupier.privacy import gdp
-from croupier.privacy.slopes import (
+from croupier.privacy.shuffled_bits.binomial_tails import binomial, quantiles
+from croupier.privacy.shuffled_bits.quantile_slope import (
     Slope,
     _bend,
     _steepest_chord,
@@ -23,7 +24,6 @@ from croupier.privacy.slopes import (
     find_window,
     general_slope,
 )
-from croupier.privacy.tails import binomial, quantiles
 
 SENSITIVITY = math.sqrt(4.5)
 

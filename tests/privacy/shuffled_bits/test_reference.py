@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from croupier.privacy.bits import Batch, least_noise_bits
 from croupier.privacy.budget import Budget
-from croupier.privacy.slopes import fast_slope
+from croupier.privacy.shuffled_bits.calibration import Batch, least_noise_bits
+from croupier.privacy.shuffled_bits.quantile_slope import fast_slope
 
 LABELS = 20
 SENSITIVITY = math.sqrt(4.5)

@@ -9,12 +9,12 @@ from functools import lru_cache
 
 from croupier.arguments import positive, whole
 from croupier.errors import GuaranteeError
-from croupier.privacy.binomial import BinomialCurve, SquaresCurve
-from croupier.privacy.bits import Batch, fewest
 from croupier.privacy.budget import Budget
-from croupier.privacy.counts import CountRelease
 from croupier.privacy.far import Kind
 from croupier.privacy.several import Part, gaussian, worst
+from croupier.privacy.shuffled_bits.calibration import Batch, fewest
+from croupier.privacy.shuffled_bits.count_release import CountRelease
+from croupier.privacy.shuffled_bits.curve import BinomialCurve, SquaresCurve
 
 FINENESS = 1000
 
@@ -135,7 +135,7 @@ class NodeBatch(Batch):
 def fewest_node_bits(node: NodeBatch, budget: Budget, overhead: float) -> tuple[float, int]:
     """The grid and noise bits that need the fewest bits per report within an overhead.
 
-    As :func:`~croupier.privacy.bits.fewest_bits`: at the coarsest grid that the overhead allows,
+    As :func:`~croupier.privacy.shuffled_bits.calibration.fewest_bits`: at the coarsest grid that the overhead allows,
     signal and noise bits both grow with the noise bits. Where a user returns, every report pays
     sqrt(D) steps for its rounding, so that the grid must be finer and the bits are many (MATH 4);
     thousands of them are searched in steps of a thousandth. Who calibrates a tree confirms all of

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from croupier.privacy.counts import CountRelease
 from croupier.privacy.journeys import leg_of
 from croupier.privacy.moves import Move
 from croupier.privacy.rounding import find_rising
-from croupier.privacy.slopes import find_slope
+from croupier.privacy.shuffled_bits.count_release import CountRelease
+from croupier.privacy.shuffled_bits.quantile_slope import find_slope
 
 
 def test_coins_that_hide_nothing_have_no_mu() -> None:

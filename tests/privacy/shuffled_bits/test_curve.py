@@ -8,10 +8,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from croupier.privacy import gdp, slopes
-from croupier.privacy.binomial import BinomialCurve
+from croupier.privacy import gdp
 from croupier.privacy.budget import LEAST_DELTA
-from croupier.privacy.counts import CountRelease
+from croupier.privacy.shuffled_bits import quantile_slope
+from croupier.privacy.shuffled_bits.count_release import CountRelease
+from croupier.privacy.shuffled_bits.curve import BinomialCurve
 
 SENSITIVITY = math.sqrt(4.5)
 
@@ -102,7 +103,7 @@ def test_near_the_ends_of_the_support_large_deltas_are_answered(labels: int) -> 
 
 def test_larger_tails_that_take_too_long_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     far = BinomialCurve(((CountRelease(50_000, 0.5, 24_600.0, 20), 1),))
-    monkeypatch.setattr(slopes, "MOST_COUNTS", 1000)
+    monkeypatch.setattr(quantile_slope, "MOST_COUNTS", 1000)
     assert far.epsilon(0.01) == math.inf
     assert 0.01 < far.delta(1e5) < 1
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from croupier.arguments import positive, whole
 from croupier.privacy.budget import Budget
-from croupier.privacy.clones import composed_delta
 from croupier.privacy.guarantee import PureCurve
+from croupier.privacy.shuffled_reports.clones import composed_delta
 
 BEYOND = 50.0
 """How far a report's epsilon can exceed what the budget allows it alone: -ln(1 - delta) < 40."""

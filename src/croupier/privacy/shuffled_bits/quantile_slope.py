@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri_exp
 
 from croupier.errors import GuaranteeError
-from croupier.privacy.tails import (
+from croupier.privacy.shuffled_bits.binomial_tails import (
     Binomial,
     Floats,
     binomial,

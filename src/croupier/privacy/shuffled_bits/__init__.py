@@ -1,0 +1,1 @@
+"""The certificate for shuffled bits."""
