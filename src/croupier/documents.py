@@ -55,12 +55,10 @@ def plan_document(plan: Plan) -> dict[str, Any]:
 def guarantee_document(guarantee: Guarantee, delta: float | None) -> dict[str, Any]:
     """A guarantee at one delta; epsilon is null where nothing finite is proved."""
     epsilon = guarantee.epsilon(delta) if delta is not None else math.inf
-    simpler = guarantee.simpler_epsilon(delta) if delta is not None else None
     return {
         "epsilon": finite_or_null(epsilon),
         "delta": delta,
         "mu": finite_or_null(guarantee.mu if delta is None else guarantee.mu_at(delta)),
-        "simpler_epsilon": finite_or_null(simpler),
         "method": guarantee.method,
         "adjacency": guarantee.adjacency,
         "assumptions": list(guarantee.assumptions),

@@ -173,16 +173,7 @@ def guarantee_words(guarantee: Guarantee, delta: float | None) -> str:
     epsilon = guarantee.epsilon(delta)
     mu = guarantee.mu_at(delta)
     known = f", mu = {mu:.6g}" if mu is not None else ""
-    method = f"{guarantee.method}{_simpler(guarantee, delta)}"
-    return f"epsilon {_epsilon(epsilon)} at delta {delta:g}{known} ({method})"
-
-
-def _simpler(guarantee: Guarantee, delta: float) -> str:
-    """What a shorter proof gives, where that is another number."""
-    found = guarantee.simpler_epsilon(delta)
-    if found is None or _epsilon(found) == _epsilon(guarantee.epsilon(delta)):
-        return ""
-    return f"; epsilon {_epsilon(found)} by its first form alone"
+    return f"epsilon {_epsilon(epsilon)} at delta {delta:g}{known} ({guarantee.method})"
 
 
 def _epsilon(value: float) -> str:

@@ -98,8 +98,7 @@ class WorstCurve:
 class Guarantee:
     """A proved curve with its method and assumptions, or none with the reason.
 
-    ``curve`` is None where nothing is proved: epsilon is then infinite and delta is 1. ``simpler``
-    is what a shorter proof gives of the same mechanism, for those who would rather rest on that.
+    ``curve`` is None where nothing is proved: epsilon is then infinite and delta is 1.
     """
 
     method: str
@@ -107,7 +106,6 @@ class Guarantee:
     adjacency: str = SWAP
     assumptions: tuple[str, ...] = ()
     reason: str = ""
-    simpler: Curve | None = None
 
     @property
     def proved(self) -> bool:
@@ -126,10 +124,6 @@ class Guarantee:
     def epsilon(self, delta: float) -> float:
         """The smallest proved epsilon at ``delta``; infinite where nothing is proved."""
         return math.inf if self.curve is None else self.curve.epsilon(delta)
-
-    def simpler_epsilon(self, delta: float) -> float | None:
-        """The epsilon at ``delta`` of the shorter proof, None where there is no other."""
-        return None if self.simpler is None else self.simpler.epsilon(delta)
 
     def epsilon_beside(self, mu: float, delta: float) -> float:
         """The epsilon at ``delta`` of this and of a release of the same data that is ``mu``-GDP.

@@ -27,7 +27,7 @@ from croupier.privacy.shuffled_bits.placements import Certified, WorstBatchCurve
 from croupier.privacy.shuffled_bits.tree import Tree, usual_levels
 from croupier.privacy.shuffled_bits.tree_calibration import (
     FINENESS,
-    NodeBatch,
+    NodeSum,
     TreeCurve,
     fewest_node_bits,
 )
@@ -292,5 +292,5 @@ def _alone(release: ConcurrentTreeRelease) -> Iterator[CountRelease]:
     """One user's report to each level, hidden by nobody else's coins."""
     layout = release.layout
     for node in release.nodes:
-        alone = NodeBatch(1, 1.0, layout.device_sensitivity, layout.size)
+        alone = NodeSum(1, 1.0, layout.device_sensitivity, layout.size)
         yield alone.counts(node.grid, node.noise_bits)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from croupier.contribution import Layout
 from croupier.privacy.shuffled_bits.tree import Tree
-from croupier.privacy.shuffled_bits.tree_calibration import NodeBatch
+from croupier.privacy.shuffled_bits.tree_calibration import NodeSum
 from croupier.protocols.base import RunningSum
 from croupier.protocols.collecting import Floats
 from croupier.theory.schedules import Schedule
@@ -48,9 +48,9 @@ class PlannedTree:
         """The worst sums of squares of a user in ``present`` batches, of all levels together."""
         return sum(self.tree.worst_squares(level, present) for level in range(self.levels))
 
-    def batch(self, level: int, node: range, present: int) -> NodeBatch:
+    def batch(self, level: int, node: range, present: int) -> NodeSum:
         """A node as what its counts have to hide, for users in up to ``present`` batches."""
-        return NodeBatch(
+        return NodeSum(
             self.users(node),
             self.honest_fraction,
             self.layout.device_sensitivity,

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar, Self
 
 from croupier.contribution import Layout
 from croupier.privacy.budget import Budget
 from croupier.privacy.guarantee import Guarantee, unproved
-from croupier.privacy.printed_theorem import VectorSumTheorem
-from croupier.privacy.shuffled_bits.calibration import GRID_POWER, Batch, fewest_bits
+from croupier.privacy.search import MOST_DELTA
+from croupier.privacy.shuffled_bits.calibration import GRID_POWER, BatchSum, fewest_bits
 from croupier.privacy.shuffled_bits.count_release import CountRelease
 from croupier.privacy.shuffled_bits.placements import Certified, placed
 from croupier.protocols.base import Protocol, ShuffleRelease, Terms, needed
@@ -21,9 +20,6 @@ from croupier.theory import constants, released
 from croupier.theory.schedules import Schedule
 
 ROUNDED_UP = 1 + 1e-12
-MOST_CERTIFIED = 3 * 10**9
-"""Coins of another bias than 1/2 beyond which the certificate takes too long."""
-FAVOURABLE_DELTA = 0.1
 NO_COINS = "no noise bits are sent"
 CERTIFICATE = "certificate for shuffled bits (docs/guarantees.md)"
 
@@ -49,7 +45,7 @@ class VectorSum(Protocol):
             )
         sizes = schedule.sizes()
         make: dict[str, Callable[..., VectorSumRelease]] = {
-            "certified": partial(_certified, alike=len(sizes) == 1),
+            "certified": _certified,
             "theorem": _theorem,
             "released": _released,
         }
@@ -74,7 +70,7 @@ class VectorSum(Protocol):
 
     def noise_floor(self, budget: Budget | None, terms: Terms) -> float | None:
         """The Gaussian floor: all users add noise, the honest ones' has to be enough."""
-        batch = Batch(
+        batch = BatchSum(
             self.release(0).users,
             self.honest_fraction,
             self.layout.sensitivity,
@@ -87,15 +83,8 @@ class VectorSum(Protocol):
         """The certificate for shuffled bits, for a user in the worst of the batches (MATH 4)."""
         if not self._hides:
             return unproved(NO_COINS)
-        if self._only_the_theorem:
-            return self._theorem(participations)
         counts = [self._counts(index, self.honest_users(index)) for index in range(len(self._made))]
         return promised(placed(counts, participations), _honest(self.honest_fraction), counts)
-
-    @property
-    def _only_the_theorem(self) -> bool:
-        """No fast certificate is known for other biases than 1/2."""
-        return any(one.bias != 0.5 and one.coins > MOST_CERTIFIED for one in self._made)
 
     @property
     def _hides(self) -> bool:
@@ -104,12 +93,6 @@ class VectorSum(Protocol):
     @property
     def _made(self) -> tuple[VectorSumRelease, ...]:
         return tuple(one for one in self.releases if isinstance(one, VectorSumRelease))
-
-    def _theorem(self, participations: int) -> Guarantee:
-        first = self._made[0]
-        curve = VectorSumTheorem(first.coins, self.layout.dim, first.grid, participations)
-        method = "thm:vec as the paper prints it, not checked: too many bits for the certificate"
-        return Guarantee(method, curve)
 
     def _counts(self, index: int, users: int) -> CountRelease:
         """What a swap does to the counts of a batch, seen through the coins of ``users``."""
@@ -121,8 +104,6 @@ class VectorSum(Protocol):
         """The coins of one report alone, where they are enough to hide anything."""
         if not self._hides:
             return unproved(NO_COINS)
-        if self._only_the_theorem:
-            return unproved("no certificate has been computed for the bits of one report alone")
         counts = [self._counts(index, 1) for index in range(len(self._made))]
         return promised(placed(counts, 1), "the coins of one report", counts)
 
@@ -133,9 +114,7 @@ class VectorSum(Protocol):
         return released.private_scale(noise * math.sqrt(rounds * dim))
 
 
-def _certified(
-    asked: Budget, layout: Layout, users: int, terms: Terms, *, alike: bool
-) -> VectorSumRelease:
+def _certified(asked: Budget, layout: Layout, users: int, terms: Terms) -> VectorSumRelease:
     """The fewest bits whose noise is within the overhead of the Gaussian floor (MATH 4)."""
     grid, bits = fewest_bits(
         asked,
@@ -145,7 +124,6 @@ def _certified(
         ranges=layout.high - layout.low,
         participations=terms.max_participations,
         overhead=terms.overhead,
-        alike=alike,
     )
     return VectorSumRelease(layout, users, grid, bits, 0.5)
 
@@ -168,10 +146,13 @@ def _released(asked: Budget, layout: Layout, users: int, terms: Terms) -> Vector
 
 
 def promised(curve: Certified, method: str, counts: Iterable[CountRelease]) -> Guarantee:
-    """The curve, or the reason why some coins hide nothing at any delta."""
-    mu = curve.mu_at(FAVOURABLE_DELTA)
+    """The curve, or the reason why some coins hide nothing at any delta.
+
+    Windows of counts shrink as delta grows: what is not certified at the largest is at none.
+    """
+    mu = curve.mu_at(MOST_DELTA)
     if mu is not None and math.isfinite(mu):
-        return Guarantee(f"{CERTIFICATE}, {method}", curve, simpler=curve.simpler)
+        return Guarantee(f"{CERTIFICATE}, {method}", curve)
     weakest = min(counts, key=lambda one: one.coins / one.distance)
     return unproved(
         f"a swap moves a count by up to {weakest.shift} steps, too far for the "

@@ -56,7 +56,7 @@ def test_a_thousand_users_need_thirty_bits_per_label_for_five_percent() -> None:
 def test_a_third_of_dishonest_users_still_allows_five_percent_above_their_floor() -> None:
     budget = Budget(1.0, 1e-5)
     grid, noise_bits = search(budget, 10_000, 20, honest=2 / 3)
-    floor = Batch(10_000, 2 / 3, SENSITIVITY, 230).floor(budget)
+    floor = BatchSum(10_000, 2 / 3, SENSITIVITY, 230).floor(budget)
     assert floor == pytest.approx(7.9139 / math.sqrt(0.6666), rel=1e-4)
     assert noise(10_000, grid, noise_bits) <= 1.05 * floor
 
@@ -76,7 +76,7 @@ def test_what_is_found_is_proved_within_the_overhead_and_no_fewer_bits_are(
     budget: Budget, users: int, dim: int, honest: float, times: int, overhead: float
 ) -> None:
     grid, noise_bits = search(budget, users, dim, honest=honest, times=times, overhead=overhead)
-    batch = Batch(users, honest, SENSITIVITY, labels_of(dim), times)
+    batch = BatchSum(users, honest, SENSITIVITY, labels_of(dim), times)
     assert (grid * GRID_UNITS).is_integer()
     assert batch.curve(grid, noise_bits).delta(budget.epsilon) <= budget.delta
     assert noise(users, grid, noise_bits) <= (1 + overhead) * batch.floor(budget) * (1 + 1e-12)
@@ -115,7 +115,7 @@ def test_returning_users_cost_the_square_root_of_their_visits() -> None:
 def test_one_noise_bit_less_is_not_proved(grid: float) -> None:
     budget = Budget(1.0, 1e-5)
     noise_bits = least(budget, grid, users=50)
-    batch = Batch(50, 1.0, SENSITIVITY, 20)
+    batch = BatchSum(50, 1.0, SENSITIVITY, 20)
     assert batch.meets(budget, grid, noise_bits)
     assert not batch.meets(budget, grid, noise_bits - 1)
 

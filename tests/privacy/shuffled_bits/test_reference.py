@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from croupier.privacy.budget import Budget
-from croupier.privacy.shuffled_bits.calibration import Batch, least_noise_bits
+from croupier.privacy.shuffled_bits.calibration import BatchSum, least_noise_bits
 from croupier.privacy.shuffled_bits.quantile_slope import fast_slope
 
 LABELS = 20
@@ -37,8 +37,8 @@ class Row:
         return Budget(self.epsilon, self.delta)
 
     @property
-    def batch(self) -> Batch:
-        return Batch(self.users, 1.0, SENSITIVITY, LABELS)
+    def batch(self) -> BatchSum:
+        return BatchSum(self.users, 1.0, SENSITIVITY, LABELS)
 
 
 ROWS = [

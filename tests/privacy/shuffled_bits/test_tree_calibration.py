@@ -18,7 +18,7 @@ from croupier.privacy.shuffled_bits.curve import BinomialCurve
 from croupier.privacy.shuffled_bits.quantile_slope import find_window
 from croupier.privacy.shuffled_bits.tree import Tree
 from croupier.privacy.shuffled_bits.tree_calibration import (
-    NodeBatch,
+    NodeSum,
     TreeCurve,
     fewest_node_bits,
     mu_per_report,
@@ -30,10 +30,10 @@ TREE = Tree(10_000, 3)
 COUNTS = CountRelease(4000, 0.5, 8.3, 20)
 
 
-def node(level: int = 1, present: int = 1, users: int = 20, share: float = 1.0) -> NodeBatch:
+def node(level: int = 1, present: int = 1, users: int = 20, share: float = 1.0) -> NodeSum:
     """A node of the tree of ten thousand batches of ``users``."""
     size = users * TREE.width(level)
-    return NodeBatch(
+    return NodeSum(
         size,
         share,
         LAYOUT.device_sensitivity,
@@ -78,13 +78,13 @@ def test_a_calibration_asks_a_few_dozen_times(
     present: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
-    meets = NodeBatch.meets
+    meets = NodeSum.meets
 
-    def counted(batch: NodeBatch, budget: Budget, grid: float, noise_bits: int) -> bool:
+    def counted(batch: NodeSum, budget: Budget, grid: float, noise_bits: int) -> bool:
         asked.append(noise_bits)
         return meets(batch, budget, grid, noise_bits)
 
-    monkeypatch.setattr(NodeBatch, "meets", counted)
+    monkeypatch.setattr(NodeSum, "meets", counted)
     for level in range(3):
         asked.clear()
         _, bits = fewest_node_bits.__wrapped__(node(level, present), BUDGET, 0.05)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -15,7 +15,7 @@ from croupier.errors import GuaranteeError
 from croupier.privacy.budget import Budget
 from croupier.privacy.gdp import mu_of
 from croupier.privacy.shuffled_bits.count_release import CountRelease
-from croupier.privacy.shuffled_bits.curve import BinomialCurve, SquaresCurve
+from croupier.privacy.shuffled_bits.curve import BinomialCurve
 
 GRID_POWER = 16
 GRID_UNITS = 1 << GRID_POWER
@@ -27,12 +27,12 @@ LOOK_BACK = 4
 
 
 @dataclass(frozen=True)
-class Batch:
+class BatchSum:
     """What a batch sum must hide: a swap of ``sensitivity`` in ``labels`` sums over ``users``.
 
     Only ``honest_fraction`` of the users add coins that protect; one user is in
-    ``participations`` such batches. They need not be ``alike``: then each is to hold the budget
-    with as many of itself by the squares of mu alone, so that any of them together do.
+    ``participations`` such batches. Where batches differ each holds the budget with as many of
+    itself, so that any of them together do: squares of mu add up.
     """
 
     users: int
@@ -40,7 +40,6 @@ class Batch:
     sensitivity: float
     labels: int
     participations: int = 1
-    alike: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
         """Refuse a batch that nobody protects."""
@@ -75,8 +74,7 @@ class Batch:
         """What ``noise_bits`` fair coins per user and label prove at ``grid`` steps per unit."""
         distance = math.nextafter(grid * self.sensitivity, math.inf)
         release = CountRelease(self.honest_users * noise_bits, 0.5, distance, self.labels)
-        kind = BinomialCurve if self.alike else SquaresCurve
-        return kind(((release, self.participations),))
+        return BinomialCurve(((release, self.participations),))
 
     def meets(self, budget: Budget, grid: float, noise_bits: int) -> bool:
         """Whether those coins prove the budget."""
@@ -106,17 +104,16 @@ def fewest_bits(
     ranges: Sequence[float] | NDArray[np.float64],
     participations: int,
     overhead: float,
-    alike: bool = True,
 ) -> tuple[float, int]:
     """The grid and noise bits that need the fewest bits per report within an overhead (MATH 4).
 
     ``ranges`` has high - low of every label. The noise of a batch sum, worst-case rounding
     included, is at most ``1 + overhead`` times the Gaussian floor. At the coarsest grid that
     this allows, signal and noise bits both grow with the noise bits, so the fewest noise bits
-    that are proved are the fewest bits. A user's other batches may not be ``alike``.
+    that are proved are the fewest bits.
     """
     positive("overhead", overhead)
-    batch = Batch(users, honest_fraction, sensitivity, len(ranges), participations, alike=alike)
+    batch = BatchSum(users, honest_fraction, sensitivity, len(ranges), participations)
 
     def grid(noise_bits: int) -> float:
         return batch.coarsest_grid(budget, noise_bits, overhead)
@@ -139,7 +136,7 @@ def least_noise_bits(
     participations: int,
 ) -> int:
     """The fewest noise bits that prove the budget at a given grid (MATH 4)."""
-    batch = Batch(users, honest_fraction, sensitivity, labels, participations)
+    batch = BatchSum(users, honest_fraction, sensitivity, labels, participations)
     needed = 2 * positive("grid", grid) * batch.floor(budget)
     start = max(1, math.ceil(needed * needed / users))
     found = fewest(start, batch.most_noise_bits, lambda bits: batch.meets(budget, grid, bits))

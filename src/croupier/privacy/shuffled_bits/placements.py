@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from croupier.privacy.budget import LEAST_DELTA
-from croupier.privacy.far import Kind
 from croupier.privacy.guarantee import WorstCurve
 from croupier.privacy.search import MOST_DELTA, confirmed
 from croupier.privacy.shuffled_bits.count_release import CountRelease
-from croupier.privacy.shuffled_bits.curve import BinomialCurve
+from croupier.privacy.shuffled_bits.curve import ROUNDED_UP, BinomialCurve
 
 
 @dataclass(frozen=True)
@@ -25,11 +24,6 @@ class WorstBatchCurve(WorstCurve):
     """
 
     curves: tuple[BinomialCurve, ...]
-
-    @property
-    def simpler(self) -> WorstBatchCurve:
-        """What MATH 4 alone proves (PROOF 1 to 7)."""
-        return WorstBatchCurve(tuple(curve.simpler for curve in self.curves))
 
     def epsilon(self, delta: float) -> float:
         """The largest epsilon at ``delta``, and no delta on the way back is larger."""
@@ -59,20 +53,15 @@ class PlacedCurve(BinomialCurve):
     participations: int
 
     @property
-    def counts(self) -> int:
-        """Counts released with the user in them."""
-        return self.releases[0][0].labels * self.participations
+    def tails(self) -> int:
+        """Tails of the counts that are released with the user in them, at most."""
+        return self.participations * max(release.tails for release, _ in self.releases)
 
-    @property
-    def visits(self) -> int:
-        """In whichever of the batches the user is."""
-        return self.participations
-
-    @property
-    def kinds(self) -> Sequence[tuple[Kind, int]]:
-        """Every batch, and how often a user may be in it."""
-        *once, last = ((release,) for release, _ in self.releases)
-        return [*((batch, 1) for batch in once), (last, self.participations)]
+    def mu(self, tau: float) -> float:
+        """The most that so many of the batches add up to."""
+        *once, last = (release.mu(tau) for release, _ in self.releases)
+        places = sorted([*once, *[last] * self.participations], reverse=True)
+        return math.hypot(*places[: self.participations]) * ROUNDED_UP
 
 
 Certified = BinomialCurve | WorstBatchCurve

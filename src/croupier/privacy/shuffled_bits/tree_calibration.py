@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from croupier.arguments import positive, whole
 from croupier.errors import GuaranteeError
 from croupier.privacy.budget import Budget
-from croupier.privacy.far import Kind
-from croupier.privacy.several import Part, gaussian, worst
-from croupier.privacy.shuffled_bits.calibration import Batch, fewest
+from croupier.privacy.shuffled_bits.calibration import BatchSum, fewest
 from croupier.privacy.shuffled_bits.count_release import CountRelease
-from croupier.privacy.shuffled_bits.curve import BinomialCurve, SquaresCurve
+from croupier.privacy.shuffled_bits.curve import ROUNDED_UP, BinomialCurve
 
 FINENESS = 1000
 
@@ -41,35 +38,21 @@ class TreeCurve(BinomialCurve):
             raise ValueError(f"levels must be {len(self.releases)}, got {self.levels!r}")
 
     @property
-    def counts(self) -> int:
-        """Counts that the user is in, at most."""
-        squares = {level: node.labels * most for level, (node, most) in self._numbered}
-        return sum(squares.values())
+    def tails(self) -> int:
+        """Tails of the counts that the user is in, at most."""
+        worst = {level: node.tails * squares for level, (node, squares) in self._numbered}
+        return sum(worst.values())
 
-    @property
-    def kinds(self) -> Sequence[tuple[Kind, int]]:
-        """Any node of a level, and the worst sum of squares of the user's reports in such."""
-        return [self._kind(level) for level in dict.fromkeys(self.levels)]
-
-    def _kind(self, level: int) -> tuple[Kind, int]:
-        nodes, squares = zip(*(pair for one, pair in self._numbered if one == level), strict=True)
-        return nodes, max(squares)
-
-    def parts(self, tau: float) -> list[tuple[Part, int]]:
-        """What is known of the worst nodes of every level."""
-        return [_part(nodes, squares, tau) for nodes, squares in self.kinds]
+    def mu(self, tau: float) -> float:
+        """The worst node of every level, by the worst sum of squares of the level."""
+        worst = dict.fromkeys(self.levels, 0.0)
+        for level, (node, squares) in self._numbered:
+            worst[level] = max(worst[level], math.sqrt(squares) * mu_per_report(node, tau))
+        return math.hypot(*worst.values()) * ROUNDED_UP
 
     @property
     def _numbered(self) -> list[tuple[int, tuple[CountRelease, int]]]:
         return list(zip(self.levels, self.releases, strict=True))
-
-
-def _part(nodes: Kind, squares: int, tau: float) -> tuple[Part, int]:
-    """The worst node of a level, and how often the user is in such a one."""
-    if all(node.reports == 1 for node in nodes):
-        return worst([node.part(tau) for node in nodes]), squares
-    mus = [max(mu_per_report(node, share) for node in nodes) for share in (tau, tau / 2)]
-    return gaussian(*(math.sqrt(squares) * mu for mu in mus)), 1
 
 
 def mu_per_report(node: CountRelease, tau: float) -> float:
@@ -88,7 +71,7 @@ def mu_per_report(node: CountRelease, tau: float) -> float:
 
 
 @dataclass(frozen=True)
-class NodeBatch(Batch):
+class NodeSum(BatchSum):
     """A node as a batch: ``honest`` of its users add coins, ``reports`` may be one user's.
 
     ``participations`` is the sum, over all levels, of the worst sums of squares: every node gets
@@ -118,7 +101,7 @@ class NodeBatch(Batch):
     def curve(self, grid: float, noise_bits: int) -> BinomialCurve:
         """What a tree proves whose nodes are all like this one, by the squares of mu alone."""
         releases = ((self.counts(grid, noise_bits), self.participations),)
-        return SquaresCurve(releases) if self.reports == 1 else TreeCurve(releases, (0,))
+        return BinomialCurve(releases) if self.reports == 1 else TreeCurve(releases, (0,))
 
     def likely_bits(self, budget: Budget, overhead: float) -> int:
         """Near the bits at which sqrt(D) steps a report are all of the overhead: a start.
@@ -132,10 +115,10 @@ class NodeBatch(Batch):
 
 
 @lru_cache(maxsize=1024)
-def fewest_node_bits(node: NodeBatch, budget: Budget, overhead: float) -> tuple[float, int]:
+def fewest_node_bits(node: NodeSum, budget: Budget, overhead: float) -> tuple[float, int]:
     """The grid and noise bits that need the fewest bits per report within an overhead.
 
-    As :func:`~croupier.privacy.shuffled_bits.calibration.fewest_bits`: at the coarsest grid that the overhead allows,
+    As ``fewest_bits``: at the coarsest grid that the overhead allows,
     signal and noise bits both grow with the noise bits. Where a user returns, every report pays
     sqrt(D) steps for its rounding, so that the grid must be finer and the bits are many (MATH 4);
     thousands of them are searched in steps of a thousandth. Who calibrates a tree confirms all of

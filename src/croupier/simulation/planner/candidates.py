@@ -13,7 +13,7 @@ from croupier.plan import CENTRED_WEIGHT, DEFAULT_OVERHEAD, Plan
 from croupier.policies import registry as policy_registry
 from croupier.policies.base import Setting
 from croupier.privacy.gdp import mu_of
-from croupier.privacy.shuffled_bits.calibration import Batch
+from croupier.privacy.shuffled_bits.calibration import BatchSum
 from croupier.protocols import registry
 from croupier.simulation.planner.need import Need
 from croupier.simulation.planner.speakers import Course, Noise, course_of
@@ -163,7 +163,7 @@ class Choice:
         """Calibration uses up the overhead: that much above the Gaussian floor (MATH 4)."""
         need, layout, present = self.need, self.layout, self.participations
         for index, size in enumerate(self.schedule.sizes()):
-            batch = Batch(size, need.honest_fraction, layout.sensitivity, layout.size, present)
+            batch = BatchSum(size, need.honest_fraction, layout.sensitivity, layout.size, present)
             yield Noise(index, (1 + self.overhead) * batch.floor(need.budget))
 
     def without_noise(self) -> Course:
