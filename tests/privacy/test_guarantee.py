@@ -41,14 +41,6 @@ def test_a_gaussian_guarantee_answers_both_questions() -> None:
     assert promise.assumptions == ("the server is trusted",)
 
 
-def test_a_shorter_proof_answers_beside() -> None:
-    promise = Guarantee("long proof", GaussianCurve(0.5), simpler=GaussianCurve(0.6))
-    assert promise.epsilon(1e-5) == gdp.epsilon_of(0.5, 1e-5)
-    assert promise.simpler_epsilon(1e-5) == gdp.epsilon_of(0.6, 1e-5)
-    assert promise.assuming("more").simpler_epsilon(1e-5) == gdp.epsilon_of(0.6, 1e-5)
-    assert gaussian(0.5, "exact").simpler_epsilon(1e-5) is None
-
-
 def test_what_is_not_proved_promises_nothing_and_says_why() -> None:
     nothing = unproved("no noise is added")
     assert not nothing.proved
@@ -87,7 +79,7 @@ def test_gaussian_releases_of_the_same_data_add_up_by_their_squares(
 def test_tails_of_a_certificate_are_paid_for_beside_another_release() -> None:
     curve, delta, more = BinomialCurve(((CountRelease(5000, 0.5, 9.0, 4), 2),)), 1e-6, 0.2
     epsilon = Guarantee("counts", curve).epsilon_beside(more, delta)
-    tails = -math.expm1(curve.counts * math.log1p(-curve.tau(delta)))
+    tails = -math.expm1(curve.tails * math.log1p(-curve.tau(delta)))
     both = math.hypot(curve.mu_at(delta), more)
     assert tails + (1 - tails) * gdp.delta_of(both, epsilon) <= delta
     assert tails + (1 - tails) * gdp.delta_of(both, 0.99 * epsilon) > delta

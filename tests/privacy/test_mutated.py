@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 MUTANTS = runpy.run_path(str(Path(__file__).parent.parent / "mutants.py"))
-ROOMS = sorted(path.stem for path in MUTANTS["PRIVACY"].glob("[!_]*.py"))
+ROOMS = sorted(map(MUTANTS["room"], MUTANTS["PRIVACY"].rglob("[!_]*.py")))
 
 
 def test_every_room_is_mutated_and_none_that_is_gone() -> None:

@@ -115,7 +115,6 @@ def test_the_root_of_batches_times_levels_is_refuted_for_users_who_return_to_a_n
             ranges=layout.high - layout.low,
             participations=present * 2,
             overhead=0.05,
-            alike=False,
         )
         for users in sizes
     ]

@@ -10,7 +10,7 @@ from croupier.errors import GuaranteeError
 from croupier.privacy.budget import Budget
 from croupier.privacy.shuffled_bits.calibration import (
     GRID_UNITS,
-    Batch,
+    BatchSum,
     fewest_bits,
     least_noise_bits,
 )

@@ -9,9 +9,6 @@ from typing import Any
 
 import pytest
 
-from croupier.privacy.journeys import leg_of
-from croupier.privacy.moves import Move
-from croupier.privacy.rounding import find_rising
 from croupier.privacy.shuffled_bits.count_release import CountRelease
 from croupier.privacy.shuffled_bits.quantile_slope import find_slope
 
@@ -40,20 +37,6 @@ def test_two_reports_in_a_release_are_rounded_up() -> None:
     release = CountRelease(5000, 0.5, 10.0, 20, reports=2)
     slope = find_slope(5000, 0.5, math.ceil(2 * (10 + math.sqrt(20))), 1e-6)
     assert release.mu(1e-6) > slope.slope * 2 * (10 + math.sqrt(20))
-
-
-def test_one_of_several_releases_keeps_half_of_every_tail_for_its_counts() -> None:
-    """With a million coins a window is a count shorter if a tail is 3 % larger."""
-    tau = 1e-9
-    coarse = CountRelease(10**6, 0.5, 0.3, 65)
-    rounding = find_rising(10**6, 1, tau / 2)
-    assert rounding is not None
-    part = coarse.part(tau)
-    assert part.leg == leg_of(Move(rounding, 0.3, 65))
-    assert part.plain == coarse.plain(tau)
-    plain = replace(coarse, followed=False).part(tau)
-    assert (plain.mu, plain.leg.length) == (coarse.plain(tau), coarse.plain(tau / 2))
-    assert coarse.plain(tau / 1.94) < coarse.plain(tau / 2)
 
 
 @pytest.mark.parametrize(

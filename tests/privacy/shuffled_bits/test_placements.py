@@ -62,21 +62,6 @@ def test_a_batch_that_fails_at_a_delta_and_has_a_smaller_one_changes_nothing() -
     assert worst.epsilon(1e-4) == pytest.approx(epsilon, rel=1e-12)
 
 
-def test_near_the_ends_of_the_support_a_batch_never_hides_what_another_shows() -> None:
-    """What far moves tell is not known at all of these deltas, where windows end."""
-    batches = CountRelease(40_000, 0.5, 4666.0, 230), CountRelease(2001, 0.5, 880.44, 230)
-    for epsilon in (1310.0, 1315.8625713517206, 1320.0):
-        worst = max(once(batch).delta(epsilon) for batch in batches)
-        assert placed(batches, 1).delta(epsilon) >= worst * (1 - 1e-9)
-
-
-@pytest.mark.parametrize("participations", [1, 2])
-def test_the_first_form_alone_is_never_better(participations: int) -> None:
-    curve = placed((FEW, MANY, FINE), participations)
-    for epsilon in (0.1, 0.3, 1.0):
-        assert curve.simpler.delta(epsilon) > 1.05 * curve.delta(epsilon)
-
-
 def test_batches_that_hide_nothing_leave_nothing() -> None:
     curve = placed((FEW, CountRelease(4, 0.5, 9.0, 20)), 1)
     assert curve.delta(1.0) == 1.0

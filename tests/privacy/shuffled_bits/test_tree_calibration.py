@@ -11,7 +11,6 @@ from scipy.stats import binom
 from croupier.contribution import Layout
 from croupier.errors import GuaranteeError
 from croupier.privacy.budget import Budget
-from croupier.privacy.several import gaussian
 from croupier.privacy.shuffled_bits.calibration import fewest_bits
 from croupier.privacy.shuffled_bits.count_release import CountRelease
 from croupier.privacy.shuffled_bits.curve import BinomialCurve
@@ -54,7 +53,6 @@ def test_one_participation_is_as_many_batches_as_levels(level: int) -> None:
         ranges=LAYOUT.high - LAYOUT.low,
         participations=3,
         overhead=0.05,
-        alike=False,
     )
     assert fewest_node_bits(node(level), BUDGET, 0.05) == wanted
 
@@ -127,7 +125,7 @@ def test_a_level_is_as_bad_as_its_worst_node_not_their_sum() -> None:
     both = TreeCurve(((quiet, 2), (COUNTS, 2)), (0, 0))
     worst = TreeCurve(((COUNTS, 2),), (0,))
     assert both.mu_at(1e-5) == worst.mu_at(1e-5)
-    assert both.counts == worst.counts == 2 * 20
+    assert both.tails == worst.tails == 2 * 20
 
 
 def test_levels_add_up_in_squares() -> None:
@@ -187,19 +185,14 @@ def test_a_curve_needs_the_level_of_every_node_and_a_delta_in_range() -> None:
         replace(node(), reports=0)
 
 
-def test_a_level_is_as_bad_as_its_worst_node_with_half_of_every_tail() -> None:
+def test_a_level_is_charged_for_its_worst_sum_of_squares() -> None:
     """Of nodes that hold several reports of a user."""
     tau = 1e-9
-    nodes = [CountRelease(coins, 0.5, 9.0, 20, reports=2) for coins in (10**6, 2 * 10**6, 10**6)]
-    tree = TreeCurve(tuple(zip(nodes, (6, 8, 4), strict=True)), (0, 0, 0))
-    worst, halved = (math.sqrt(8) * mu_per_report(nodes[0], share) for share in (tau, tau / 2))
-    assert tree.parts(tau) == [(gaussian(worst, halved), 1)]
-    once = tuple((replace(node, reports=1), times) for node, times in tree.releases)
-    ((_, times),) = TreeCurve(once, tree.levels).parts(tau)
-    assert times == 8
+    nodes = [CountRelease(coins, 0.5, 9.0, 20, reports=2) for coins in (10**6, 2 * 10**6)]
+    tree = TreeCurve(((nodes[0], 8), (nodes[1], 8)), (0, 0))
+    worst = math.sqrt(8) * mu_per_report(nodes[0], tau)
     assert mu_per_report(nodes[1], tau) < mu_per_report(nodes[0], tau)
-    assert mu_per_report(nodes[0], tau) < mu_per_report(nodes[0], tau / 1.94)
-    assert mu_per_report(nodes[0], tau / 1.94) < mu_per_report(nodes[0], tau / 2)
+    assert worst <= tree.mu(tau) <= worst * (1 + 1e-13)
 
 
 # Why rounding must be fresh on every level (MATH 4), exactly: no sampling can see it.
