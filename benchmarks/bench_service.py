@@ -40,15 +40,15 @@ from croupier import wire
 from croupier.analyzer import Analyzer
 from croupier.client import Client
 from croupier.plan import Plan
-from croupier.service.operation.layout import Layout, lay_out
-from croupier.service.operation.settings import read_settings, spare_cores
-from croupier.service.operation.startup import open_keyring, shuffler_parts
+from croupier.service.admin.deployment_files import Layout, lay_out
+from croupier.service.http import server
+from croupier.service.messages import sealing
+from croupier.service.messages.signed_documents import key_id
+from croupier.service.settings import read_settings, spare_cores
 from croupier.service.shuffler.app import ShufflerApp
-from croupier.service.shuffler.commits import GroupCommit
-from croupier.service.shuffler.states import Basis
-from croupier.service.travel import sealing
-from croupier.service.travel.documents import key_id
-from croupier.service.web import server
+from croupier.service.shuffler.group_commit import GroupCommit
+from croupier.service.shuffler.rows import Basis
+from croupier.service.startup import open_keyring, shuffler_parts
 from croupier.wire import Record, Transport
 
 PER_REQUEST = 32

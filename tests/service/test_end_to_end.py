@@ -24,14 +24,14 @@ from croupier.plan import Plan
 from croupier.privacy import auditing
 from croupier.protocols.base import ShuffleRelease
 from croupier.protocols.vector_release import VectorSumRelease
-from croupier.service.analyzer.learning import AnalyzerStore
-from croupier.service.analyzer.lessons import Published
-from croupier.service.device.sending import Outcome
+from croupier.service.analyzer.rows import Published
+from croupier.service.analyzer.store import AnalyzerStore
+from croupier.service.device.upload import Outcome
 from croupier.shuffler import Batch, Messages
 from croupier.simulation import devices
 from croupier.wire import Transport
 
-from .town import Town, town
+from .in_process_deployment import Town, town
 
 Floats = NDArray[np.float64]
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from croupier.service.shuffler.states import State
+from croupier.service.shuffler.rows import State
 
-from .shared_simulation import TREE, SharedSimulation
-from .simulation import PLAN, USERS, Fault, Moment, Simulation
+from .faulty_deployment import PLAN, USERS, Fault, Moment, Simulation
+from .faulty_shared_deployment import TREE, SharedSimulation
 
 Places = Callable[[str], str]
 Event = tuple[str, tuple[Any, ...]]

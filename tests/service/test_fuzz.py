@@ -19,13 +19,13 @@ from croupier.errors import DocumentError, KeyringError, SealError, SignatureErr
 from croupier.model import Model
 from croupier.service.keys import keystore
 from croupier.service.keys.keylist import ACTIVE, SEAL, Key, KeyList
-from croupier.service.travel import documents, sealing, shares, unsealing
+from croupier.service.messages import sealing, shares, signed_documents, unsealing
 from croupier.shuffler import Messages, Shapes
 from croupier.wire import BatchHeader, Record, Transport
 
 KEY = X25519PrivateKey.generate()
-SIGNER = documents.Signer(Ed25519PrivateKey.generate())
-TRUSTED = documents.trusted_keys([SIGNER.public])
+SIGNER = signed_documents.Signer(Ed25519PrivateKey.generate())
+TRUSTED = signed_documents.trusted_keys([SIGNER.public])
 BINDING = sealing.Binding(Transport.SEALED, "0f" * 16, 3, 2, "cd" * 32)
 SHAPES: Shapes = {"a": ((9, 1), "|u1"), "b": ((2, 3), "<i8"), "c": ((2, 3), "|u1")}
 MESSAGES: Messages = {
@@ -105,18 +105,18 @@ DECODERS = {
         unsealing.FrameError,
     ),
     "model": Decoder(
-        lambda data: documents.verify_model(data, TRUSTED),
-        documents.sign_model(MODEL, "ee" * 32, SIGNER).encode(),
+        lambda data: signed_documents.verify_model(data, TRUSTED),
+        signed_documents.sign_model(MODEL, "ee" * 32, SIGNER).encode(),
         DocumentError,
     ),
     "key list": Decoder(
         lambda data: KeyList.verify(data, "shuffler", TRUSTED),
-        documents.sign_document("keys", KEYS, [SIGNER]).encode(),
+        signed_documents.sign_document("keys", KEYS, [SIGNER]).encode(),
         DocumentError,
     ),
     "signature of a batch": Decoder(
-        lambda data: documents.verify_batch(b"body", data.decode("latin-1"), TRUSTED),
-        documents.sign_batch(b"body", SIGNER).encode(),
+        lambda data: signed_documents.verify_batch(b"body", data.decode("latin-1"), TRUSTED),
+        signed_documents.sign_batch(b"body", SIGNER).encode(),
         SignatureError,
     ),
 }

@@ -18,8 +18,8 @@ from croupier import wire
 from croupier.analyzer import Analyzer
 from croupier.client import Client
 from croupier.plan import Plan
-from croupier.service.demo.crowd import Crowd, People, Played, play_all
-from croupier.service.demo.local import LocalServices, ledger
+from croupier.service.demo.local_services import LocalServices, ledger
+from croupier.service.demo.simulated_users import Crowd, People, Played, play_all
 from croupier.service.device.settings import DeviceSettings
 from croupier.shuffler import Batch, gather
 from croupier.wire import Transport

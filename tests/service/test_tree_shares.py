@@ -13,16 +13,16 @@ from croupier import wire
 from croupier.analyzer import Analyzer
 from croupier.client import Client
 from croupier.plan import Plan
-from croupier.service.analyzer.learning import AnalyzerStore
-from croupier.service.shuffler.batching import ShufflerStore
-from croupier.service.shuffler.carriage import Shares
-from croupier.service.shuffler.states import Basis, BatchState, Released
-from croupier.service.store.database import Database
-from croupier.service.travel import counting, shares
-from croupier.service.travel.sealing import OVERHEAD
+from croupier.service.analyzer.store import AnalyzerStore
+from croupier.service.messages import share_counts, shares
+from croupier.service.messages.sealing import OVERHEAD
+from croupier.service.shuffler.rows import Basis, BatchState, Released
+from croupier.service.shuffler.store import ShufflerStore
+from croupier.service.shuffler.transports import Shares
+from croupier.service.storage.database import Database
 from croupier.shuffler import Report, Shuffler
 
-from .devices import BUDGET, KEY, PUBLIC, USERS, packed, plan_of, reports, send, upload
+from .packed_reports import BUDGET, KEY, PUBLIC, USERS, packed, plan_of, reports, send, upload
 
 Databases = Callable[[str], Database]
 
@@ -110,7 +110,7 @@ class Viewed:
         store.seal(self.plan.id)
         found = store.release(self.plan.id)
         assert found is not None
-        size = len(counting.additive(self.plan, index).counted)
+        size = len(share_counts.additive(self.plan, index).counted)
         seeds = [one[: shares.SEED] for one in payloads]
         self.masks.append(sum((shares.expand(one, size) for one in seeds), np.uint32(0)))  # type: ignore[arg-type]
         share = store.share(self.plan.id, index, decided(analyzer, self.way, state, found))
@@ -129,7 +129,7 @@ class Viewed:
             return dict(transaction.all("SELECT channel, mask FROM masks"))
 
     def counts(self, index: int) -> np.ndarray:
-        release = counting.additive(self.plan, index)
+        release = share_counts.additive(self.plan, index)
         return np.asarray(np.sum([release.tally(one.messages) for one in self.made[index]], axis=0))
 
 
@@ -211,8 +211,8 @@ def test_a_node_whose_counts_could_wrap_around_is_refused_before_it_begins(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     plan = plan_of("concurrent-tree", levels=2, batches=4)
-    assert counting.node(plan, 0, f"1/{plan.layout.labels[0]}") == range(2)
-    assert counting.node(plan, 0, f"0/{plan.layout.labels[0]}") == range(1)
+    assert share_counts.node(plan, 0, f"1/{plan.layout.labels[0]}") == range(2)
+    assert share_counts.node(plan, 0, f"0/{plan.layout.labels[0]}") == range(1)
     rows = [shape[0] for name, (shape, _) in plan.shapes(0).items() if name.startswith("1/")]
     monkeypatch.setattr(shares, "MOST", 2 * USERS * max(rows) - 1)
     with pytest.raises(ValueError, match=f"users must keep the counts of '1/.*got {2 * USERS}"):

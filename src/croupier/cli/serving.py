@@ -12,8 +12,8 @@ from croupier.cli import options, screen
 from croupier.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from croupier.service.operation.doctor import Finding
-    from croupier.service.operation.operations import Status
+    from croupier.service.admin.doctor import Finding
+    from croupier.service.admin.status import Status
 
 EXTRA = "service"
 
@@ -121,7 +121,7 @@ def doctor_words(found: list[Finding]) -> str:
 def _serving() -> Any:
     """The service, where its dependencies are installed."""
     try:
-        from croupier.service.operation import commands
+        from croupier.service.admin import commands
     except ImportError as missing:
         raise MissingExtraError(missing.name or "starlette", EXTRA) from missing
     return commands

@@ -16,10 +16,14 @@ from croupier import wire
 from croupier.client import Client
 from croupier.model import Model
 from croupier.plan import Plan
+from croupier.service.admin.deployment_files import lay_out
 from croupier.service.analyzer.app import AnalyzerApp
-from croupier.service.operation.layout import lay_out
-from croupier.service.operation.settings import Settings, read_settings
-from croupier.service.operation.startup import (
+from croupier.service.messages.records import Address, package
+from croupier.service.messages.sealing import NO_PUBLIC_KEY, Binding
+from croupier.service.messages.signed_documents import verify_model
+from croupier.service.settings import Settings, read_settings
+from croupier.service.shuffler.app import ShufflerApp
+from croupier.service.startup import (
     AnalyzerParts,
     ShufflerParts,
     analyzer_parts,
@@ -27,11 +31,7 @@ from croupier.service.operation.startup import (
     shuffler_parts,
     shuffler_store,
 )
-from croupier.service.shuffler.app import ShufflerApp
-from croupier.service.store.database import Database
-from croupier.service.travel.documents import verify_model
-from croupier.service.travel.packaging import Address, package
-from croupier.service.travel.sealing import NO_PUBLIC_KEY, Binding
+from croupier.service.storage.database import Database
 from croupier.shuffler import Report
 from croupier.wire import Record, Transport
 

@@ -16,7 +16,7 @@ import uvicorn
 
 from croupier import wire
 from croupier.service.analyzer.app import AnalyzerApp
-from croupier.service.web import server
+from croupier.service.http import server
 from croupier.wire import Transport
 
 from .conftest import Deploy

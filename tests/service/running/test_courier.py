@@ -13,12 +13,12 @@ import pytest
 
 from croupier.errors import CroupierError
 from croupier.service.keys.keylist import KeyList
-from croupier.service.operation.settings import Batches, Settings, Short
-from croupier.service.operation.settings import Courier as CourierSettings
+from croupier.service.messages.signed_documents import verify_model
+from croupier.service.settings import Batches, Settings, Short
+from croupier.service.settings import Courier as CourierSettings
 from croupier.service.shuffler.analyzer_client import UndeliveredError
 from croupier.service.shuffler.courier import Courier
-from croupier.service.shuffler.states import State
-from croupier.service.travel.documents import verify_model
+from croupier.service.shuffler.rows import State
 from croupier.wire import Transport
 
 from .conftest import Deploy

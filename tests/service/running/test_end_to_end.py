@@ -14,14 +14,19 @@ from croupier import wire
 from croupier.analyzer import Analyzer
 from croupier.model import Model
 from croupier.plan import Plan
-from croupier.service.operation.operations import why
-from croupier.service.shuffler.carriage import carriage
-from croupier.service.shuffler.states import State
-from croupier.service.travel import sealing
-from croupier.service.travel.documents import LedgerEntry, key_id, verify_batch, verify_chain
-from croupier.service.travel.packaging import payload
-from croupier.service.travel.sealing import Binding
-from croupier.service.web.reasons import Reason, Refusal
+from croupier.service.admin.status import why
+from croupier.service.http.reasons import Reason, Refusal
+from croupier.service.messages import sealing
+from croupier.service.messages.records import payload
+from croupier.service.messages.sealing import Binding
+from croupier.service.messages.signed_documents import (
+    LedgerEntry,
+    key_id,
+    verify_batch,
+    verify_chain,
+)
+from croupier.service.shuffler.rows import State
+from croupier.service.shuffler.transports import carriage
 from croupier.shuffler import OpenChannels, Report, gather
 from croupier.wire import Record, Transport
 

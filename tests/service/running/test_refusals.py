@@ -13,13 +13,13 @@ import httpx
 import pytest
 
 from croupier import wire
-from croupier.service.operation.settings import Access, Limits, Settings, token_hash
-from croupier.service.operation.startup import open_keyring
-from croupier.service.shuffler.intake import Upload
-from croupier.service.shuffler.reception import OPENED_HERE, OPENED_TOGETHER
-from croupier.service.travel.packaging import Address, package
-from croupier.service.travel.sealing import Binding, seal_report
-from croupier.service.web.reasons import Reason
+from croupier.service.http.reasons import Reason
+from croupier.service.messages.records import Address, package
+from croupier.service.messages.sealing import Binding, seal_report
+from croupier.service.settings import Access, Limits, Settings, token_hash
+from croupier.service.shuffler.acceptance import Upload
+from croupier.service.shuffler.upload import OPENED_HERE, OPENED_TOGETHER
+from croupier.service.startup import open_keyring
 from croupier.wire import Record, Transport
 
 from .conftest import Deploy
@@ -257,7 +257,7 @@ def helped(
 ) -> Deployment:
     """With so many helpers, all of them ready; where there are any, they must do it."""
     if request.param:
-        monkeypatch.delattr("croupier.service.travel.unsealing.Job.opened")
+        monkeypatch.delattr("croupier.service.messages.unsealing.Job.opened")
     services = deploy(change=limited(openers=request.param))
 
     async def start() -> None:

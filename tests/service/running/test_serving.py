@@ -19,14 +19,14 @@ import pytest
 from croupier.cli.main import main
 from croupier.client import Client
 from croupier.plan import Plan
-from croupier.service.operation.layout import lay_out
-from croupier.service.operation.settings import Settings, read_settings
-from croupier.service.operation.startup import trusted_keys
-from croupier.service.store.database import Database
-from croupier.service.travel.documents import verify_model
-from croupier.service.travel.packaging import Address, package
-from croupier.service.travel.sealing import Binding
-from croupier.service.web import server
+from croupier.service.admin.deployment_files import lay_out
+from croupier.service.http import server
+from croupier.service.messages.records import Address, package
+from croupier.service.messages.sealing import Binding
+from croupier.service.messages.signed_documents import verify_model
+from croupier.service.settings import Settings, read_settings
+from croupier.service.startup import trusted_keys
+from croupier.service.storage.database import Database
 from croupier.wire import Transport
 
 from .deployment import Roles, account, made_plan
@@ -303,8 +303,8 @@ def test_doctor_names_what_is_wrong(
 def test_a_missing_extra_is_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(sys.modules, "croupier.service.operation.commands", None)
-    monkeypatch.delattr("croupier.service.operation.commands", raising=False)
+    monkeypatch.setitem(sys.modules, "croupier.service.admin.commands", None)
+    monkeypatch.delattr("croupier.service.admin.commands", raising=False)
     assert main(["status", "--config", str(tmp_path / "x.toml")]) == 2
     assert "pip install 'croupier[service]'" in capsys.readouterr().err
 

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from croupier.service.operation.layout import lay_out
-from croupier.service.operation.settings import (
+from croupier.service.admin.deployment_files import lay_out
+from croupier.service.settings import (
     Role,
     Short,
     read_secret,
     read_settings,
     token_hash,
 )
-from croupier.service.operation.tables import SettingsError
+from croupier.service.toml_tables import SettingsError
 from croupier.wire import Transport
 
 from .deployment import Roles, made_plan

@@ -15,8 +15,8 @@ import pytest
 from croupier.errors import CroupierError
 from croupier.plan import Plan
 from croupier.privacy.budget import Budget
-from croupier.service.operation.settings import Keys, Peer, Settings
-from croupier.service.operation.startup import (
+from croupier.service.settings import Keys, Peer, Settings
+from croupier.service.startup import (
     StartError,
     analyzer_parts,
     check_clock,

@@ -13,10 +13,10 @@ import pytest
 from scipy.stats import chisquare, norm
 
 from croupier import wire
-from croupier.service.shuffler.carriage import carriage
-from croupier.service.travel.sealing import OVERHEAD
-from croupier.service.travel.shares import SEED
-from croupier.service.web import logs
+from croupier.service.http import logs
+from croupier.service.messages.sealing import OVERHEAD
+from croupier.service.messages.shares import SEED
+from croupier.service.shuffler.transports import carriage
 from croupier.wire import Transport
 
 from .conftest import Deploy

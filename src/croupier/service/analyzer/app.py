@@ -15,15 +15,15 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from croupier.service.analyzer.delivery import Answer, Delivery
 from croupier.service.analyzer.metrics import AnalyzerMetrics
+from croupier.service.analyzer.receiving import Answer, Delivery
 from croupier.service.console import Ages, AnalyzerSight, console_routes
-from croupier.service.keys.trust import Trust
-from croupier.service.operation.startup import AnalyzerParts
-from croupier.service.travel.handover import SIGNATURE
-from croupier.service.web import answers, guards, logs, metrics
-from croupier.service.web.openapi import analyzer_api
-from croupier.service.web.reasons import Reason, Refusal
+from croupier.service.http import guards, logs, metrics, responses
+from croupier.service.http.openapi import analyzer_api
+from croupier.service.http.reasons import Reason, Refusal
+from croupier.service.keys.peer_keys import Trust
+from croupier.service.messages.handover import SIGNATURE
+from croupier.service.startup import AnalyzerParts
 
 Found = TypeVar("Found")
 
@@ -58,7 +58,7 @@ class AnalyzerApp:
         self._plan_text = parts.plan.to_json()
         self._routed = Starlette(
             routes=[*self._routes(), *self._console(), *pages],
-            exception_handlers=answers.EXCEPTION_HANDLERS,
+            exception_handlers=responses.EXCEPTION_HANDLERS,
             lifespan=self._lifespan,
         )
 
@@ -78,7 +78,7 @@ class AnalyzerApp:
 
     def _routes(self) -> list[Route]:
         return [
-            *answers.common_routes(self._blockers, self._metrics, analyzer_api()),
+            *responses.common_routes(self._blockers, self._metrics, analyzer_api()),
             Route("/v1/keys", self._keys),
             Route("/v1/models/{hash}", self._model),
             Route("/v1/plans/{plan}", self._plan),
@@ -99,23 +99,23 @@ class AnalyzerApp:
         self.parts.keyring.tidy()
         return Response(
             self.parts.keyring.document(),
-            headers={"cache-control": answers.REVALIDATED},
+            headers={"cache-control": responses.REVALIDATED},
             media_type="application/json",
         )
 
     async def _plan(self, request: Request) -> Response:
         plan_id = self._named(request)
-        return answers.tagged(request, self._plan_text, plan_id, answers.IMMUTABLE)
+        return responses.tagged(request, self._plan_text, plan_id, responses.IMMUTABLE)
 
     async def _newest(self, request: Request) -> Response:
         published = await self._read(partial(self.parts.store.newest, self._named(request)))
         tag = published.model.hash
-        return answers.tagged(request, published.document, tag, answers.REVALIDATED)
+        return responses.tagged(request, published.document, tag, responses.REVALIDATED)
 
     async def _model(self, request: Request) -> Response:
         name = request.path_params["hash"]
         text = await self._read(partial(self.parts.store.document, name))
-        return answers.tagged(request, text, name, answers.IMMUTABLE)
+        return responses.tagged(request, text, name, responses.IMMUTABLE)
 
     async def _ledger(self, request: Request) -> Response:
         plan_id = self._named(request)

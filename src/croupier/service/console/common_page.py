@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from croupier.service.console import words
-from croupier.service.console.common_sight import Snapshot
-from croupier.service.console.parts import Section, Table
-from croupier.service.web.metrics import INTERNAL
-from croupier.service.web.reasons import Reason
+from croupier.service.console.common_view import Snapshot
+from croupier.service.console.page_parts import Section, Table
+from croupier.service.http.metrics import INTERNAL
+from croupier.service.http.reasons import Reason
 
 TITLES = {reason.code: reason.title for reason in Reason} | {INTERNAL: "An error of the service"}
 USES = {"seal": "to seal for", "sign": "to sign with"}

@@ -9,7 +9,7 @@ from importlib.resources import files
 from itertools import groupby
 from string import Template
 
-from croupier.service.console.parts import Fact, Gauge, Page, Part, Section, Table, Trend
+from croupier.service.console.page_parts import Fact, Gauge, Page, Part, Section, Table, Trend
 
 
 def html(page: Page) -> str:

@@ -12,13 +12,13 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from croupier.service.console.analyzer_page import analyzer_page
-from croupier.service.console.common_sight import Snapshot
+from croupier.service.console.common_view import Snapshot
 from croupier.service.console.events import EVERY, MOST_LISTENERS, Events, Recent
-from croupier.service.console.listed import only_listed
+from croupier.service.console.listed_fields import only_listed
 from croupier.service.console.markup import html, static
-from croupier.service.console.parts import Page
+from croupier.service.console.page_parts import Page
 from croupier.service.console.shuffler_page import shuffler_page
-from croupier.service.web import answers
+from croupier.service.http import responses
 
 PAGES: dict[str, Callable[[Snapshot], Page]] = {
     "shuffler": shuffler_page,
@@ -70,7 +70,7 @@ def page_of(snapshot: Snapshot) -> Page:
     return PAGES[seen["role"]](seen)
 
 
-def _page(recent: Recent) -> answers.Endpoint:
+def _page(recent: Recent) -> responses.Endpoint:
     async def endpoint(_request: Request) -> Response:
         text = html(await recent.page())
         return HTMLResponse(text, headers=SAFETY | {"cache-control": "no-store"})
@@ -78,12 +78,12 @@ def _page(recent: Recent) -> answers.Endpoint:
     return endpoint
 
 
-def _file(name: str, kind: str) -> answers.Endpoint:
+def _file(name: str, kind: str) -> responses.Endpoint:
     body = static(name)
     tag = hashlib.sha256(body).hexdigest()[:16]
 
     async def endpoint(request: Request) -> Response:
-        found = answers.tagged(request, body, tag, answers.REVALIDATED)
+        found = responses.tagged(request, body, tag, responses.REVALIDATED)
         found.headers.update(SAFETY | ({"content-type": kind} if found.body else {}))
         return found
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from croupier.service.console import words
 from croupier.service.console.common_page import key_section, refused_table
-from croupier.service.console.common_sight import Snapshot
-from croupier.service.console.parts import Fact, Gauge, Page, Section, Table
+from croupier.service.console.common_view import Snapshot
+from croupier.service.console.page_parts import Fact, Gauge, Page, Section, Table
 
 SHORT = {
     "wait": "waits for more reports",

@@ -10,7 +10,7 @@ import numpy as np
 from croupier.analyzer import Analyzer
 from croupier.client import Client
 from croupier.plan import Plan
-from croupier.service.demo.crowd import People, Played
+from croupier.service.demo.simulated_users import People, Played
 from croupier.shuffler import Batch, gather
 
 

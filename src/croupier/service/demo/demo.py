@@ -19,10 +19,9 @@ from typing import Any, Self
 from croupier import wire
 from croupier.arguments import whole
 from croupier.plan import Plan
-from croupier.service.demo import trend
+from croupier.service.demo import reward_file
 from croupier.service.demo.comparison import BatchMeans, compare
-from croupier.service.demo.crowd import Crowd, People, Played
-from croupier.service.demo.local import (
+from croupier.service.demo.local_services import (
     ROLES,
     LocalError,
     LocalServices,
@@ -31,9 +30,10 @@ from croupier.service.demo.local import (
     model_version,
     start_process,
 )
-from croupier.service.demo.trend import Trend
-from croupier.service.travel.documents import LedgerEntry, verify_chain
-from croupier.service.travel.sealing import OVERHEAD
+from croupier.service.demo.reward_file import Trend
+from croupier.service.demo.simulated_users import Crowd, People, Played
+from croupier.service.messages.sealing import OVERHEAD
+from croupier.service.messages.signed_documents import LedgerEntry, verify_chain
 
 DEVICES, LEAST_DEVICES = 2000, 100
 DIM, ARMS = 3, 5
@@ -119,11 +119,11 @@ def run_demo(
     with Stop() as stop, ExitStack() as stack:
         place = directory / "services"
         services = stack.enter_context(
-            LocalServices(place, plan, first=trend.SETTING, between=stop.heed)
+            LocalServices(place, plan, first=reward_file.SETTING, between=stop.heed)
         )
         for role in ROLES:
             announce(role, services.url(role))
-        known = Trend(place / "analyzer" / trend.FILE, plan)
+        known = Trend(place / "analyzer" / reward_file.FILE, plan)
         played = []
         for one in _played(stack, services, directory / "devices", devices, seed, progress):
             known.add(one)
@@ -160,7 +160,9 @@ def _played(
     lines: queue.Queue[str] = queue.Queue()
     for first in range(WORKERS):
         crowd = Crowd(services.settings, str(directory), DIM, ARMS, seed, devices, first, WORKERS)
-        worker = start_process("croupier.service.demo.crowd", [crowd.to_json()], subprocess.PIPE)
+        worker = start_process(
+            "croupier.service.demo.simulated_users", [crowd.to_json()], subprocess.PIPE
+        )
         stack.callback(end_process, worker)
         threading.Thread(target=_forward, args=(worker, lines), daemon=True).start()
     return _gathered(lines, services, devices, progress)

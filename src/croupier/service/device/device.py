@@ -24,13 +24,13 @@ from croupier.contribution import contribution
 from croupier.model import Model
 from croupier.packing import sized
 from croupier.plan import Plan
-from croupier.service.device.calls import LaterRefusal, Services, UnreachableError
-from croupier.service.device.sending import Outcome, Sender
+from croupier.service.device.backoff import PATIENCE, Waits
+from croupier.service.device.http import LaterRefusal, Services, UnreachableError
 from croupier.service.device.settings import DeviceSettings
-from croupier.service.device.state import DeviceFiles, OpenChoice, Queued
-from croupier.service.device.trust import Announced, Beliefs
-from croupier.service.device.waits import PATIENCE, Waits
-from croupier.service.web.reasons import Reason, Refusal
+from croupier.service.device.store import DeviceFiles, OpenChoice, Queued
+from croupier.service.device.upload import Outcome, Sender
+from croupier.service.device.verification import Announced, Beliefs
+from croupier.service.http.reasons import Reason, Refusal
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from croupier.arguments import positive, whole
 from croupier.packing import raw
 from croupier.plan import Plan
-from croupier.service.travel.documents import Trusted, trusted_keys
-from croupier.service.travel.sealing import PUBLIC_KEY
+from croupier.service.messages.sealing import PUBLIC_KEY
+from croupier.service.messages.signed_documents import Trusted, trusted_keys
 from croupier.wire import PLAN_ID, Transport
 
 if TYPE_CHECKING:
-    from croupier.service.operation.settings import Settings
+    from croupier.service.settings import Settings
 
 OPEN_CHOICES = 64
 TIMEOUT = 10.0
@@ -63,7 +63,7 @@ class DeviceSettings:
         A real app carries these values in itself.
         """
         # What only a server needs is not imported into an app.
-        from croupier.service.operation.settings import read_settings
+        from croupier.service.settings import read_settings
 
         home = Path(directory)
         shuffler, analyzer = (

@@ -19,8 +19,8 @@ from croupier.arguments import finite
 from croupier.errors import KeyringError
 from croupier.service.keys.keylist import ACTIVE, EXPIRED, PENDING, SEAL, SIGN, Key, active
 from croupier.service.keys.keystore import Keystore
-from croupier.service.travel import documents
-from croupier.service.travel.documents import KEYS, Signer
+from croupier.service.messages import signed_documents
+from croupier.service.messages.signed_documents import KEYS, Signer
 
 GRACE = 7 * 24 * 3600.0
 """Seconds that an expired key still opens; longer than a device keeps a report."""
@@ -141,7 +141,7 @@ class Keyring:
         keys = [key.content for key in self.list() if not key.over(moment)]
         content = {"role": self.role, "sequence": self._sequence, "keys": keys}
         signers = [_signer(held) for held in self._held if _signs(held.key, moment)]
-        return documents.sign_document(KEYS, content, signers)
+        return signed_documents.sign_document(KEYS, content, signers)
 
     def _change(self, held: tuple[_Held, ...]) -> None:
         """On disk first, so that nothing is used that a crash would lose."""

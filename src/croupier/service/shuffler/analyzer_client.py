@@ -11,11 +11,11 @@ import httpx
 
 from croupier.errors import CroupierError, DocumentError, SignatureError
 from croupier.model import Model
-from croupier.service.keys.trust import Trust
-from croupier.service.shuffler.states import Released
-from croupier.service.travel import documents
-from croupier.service.travel.handover import BATCH_TYPE, SHARE_TYPE, SIGNATURE
-from croupier.service.web.reasons import Reason
+from croupier.service.http.reasons import Reason
+from croupier.service.keys.peer_keys import Trust
+from croupier.service.messages import signed_documents
+from croupier.service.messages.handover import BATCH_TYPE, SHARE_TYPE, SIGNATURE
+from croupier.service.shuffler.rows import Released
 
 
 class UndeliveredError(CroupierError):
@@ -117,13 +117,13 @@ class AnalyzerClient:
             raise DocumentError(f"the analyzer's model is for plan {model.plan_id}")
         return model
 
-    async def _verified(self, text: bytes) -> documents.SignedModel:
+    async def _verified(self, text: bytes) -> signed_documents.SignedModel:
         """A model signed by a key that we know, or that those we know vouch for by now."""
         try:
-            return documents.verify_model(text, self._trust.keys)
+            return signed_documents.verify_model(text, self._trust.keys)
         except SignatureError:
             self._trust.take((await self._get("/v1/keys")).content)
-            return documents.verify_model(text, self._trust.keys)
+            return signed_documents.verify_model(text, self._trust.keys)
 
 
 def _refused(response: httpx.Response) -> UndeliveredError:

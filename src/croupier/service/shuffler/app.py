@@ -16,17 +16,17 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from croupier.service.console import ShufflerSight, console_routes
-from croupier.service.operation.startup import ShufflerParts
-from croupier.service.shuffler.commits import GroupCommit
+from croupier.service.http import guards, logs, metrics, problems, responses
+from croupier.service.http.openapi import shuffler_api
+from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.shuffler.courier import Courier
+from croupier.service.shuffler.decrypt_pool import Openers
+from croupier.service.shuffler.group_commit import GroupCommit
 from croupier.service.shuffler.metrics import ShufflerMetrics
-from croupier.service.shuffler.newest import Newest
-from croupier.service.shuffler.openers import Openers
-from croupier.service.shuffler.reception import Reception, Verdict
-from croupier.service.shuffler.states import State
-from croupier.service.web import answers, guards, logs, metrics, problems
-from croupier.service.web.openapi import shuffler_api
-from croupier.service.web.reasons import Reason, Refusal
+from croupier.service.shuffler.open_batch import Newest
+from croupier.service.shuffler.rows import State
+from croupier.service.shuffler.upload import Reception, Verdict
+from croupier.service.startup import ShufflerParts
 
 PREFIX, SUFFIX = "/v1/plans/", "/reports"
 JSON = b"application/json"
@@ -62,7 +62,7 @@ class ShufflerApp:
         self._reports_path = f"{PREFIX}{parts.plan.id}{SUFFIX}"
         self._routed = Starlette(
             routes=[*self._routes(), *self._console(), *pages],
-            exception_handlers=answers.EXCEPTION_HANDLERS,
+            exception_handlers=responses.EXCEPTION_HANDLERS,
             lifespan=self._lifespan,
         )
 
@@ -125,13 +125,13 @@ class ShufflerApp:
 
     def _routes(self) -> list[Route]:
         return [
-            *answers.common_routes(
+            *responses.common_routes(
                 self._blockers, self._metrics, shuffler_api(), lambda: self.courier.trouble
             ),
             Route("/v1/keys", self._keys),
             Route("/v1/plans/{plan}/batch", self._batch),
             # Uploads never come here; the router says which method is offered.
-            Route("/v1/plans/{plan}/reports", answers.healthy, methods=["POST"]),
+            Route("/v1/plans/{plan}/reports", responses.healthy, methods=["POST"]),
         ]
 
     def _console(self) -> list[Route]:
@@ -150,7 +150,7 @@ class ShufflerApp:
         self.parts.keyring.refresh()
         return Response(
             self.parts.keyring.document(),
-            headers={"cache-control": answers.REVALIDATED},
+            headers={"cache-control": responses.REVALIDATED},
             media_type="application/json",
         )
 

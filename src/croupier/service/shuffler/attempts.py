@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 
-from croupier.service.shuffler import lives
-from croupier.service.shuffler.states import BatchState
-from croupier.service.store import drops
-from croupier.service.store.database import Transaction
+from croupier.service.shuffler import plan_lifecycle
+from croupier.service.shuffler.rows import BatchState
+from croupier.service.storage import dropped_attempts
+from croupier.service.storage.database import Transaction
 
 
 def note(transaction: Transaction, batch: BatchState, accounts: Iterable[bytes]) -> None:
@@ -31,7 +31,7 @@ def settled(transaction: Transaction, plan_id: str, index: int) -> None:
 def empty(transaction: Transaction, batch: BatchState) -> int:
     """Drop the reports of a batch and begin its next attempt; how many were dropped."""
     _give_back(transaction, batch)
-    dropped = lives.empty(transaction, batch)
+    dropped = plan_lifecycle.empty(transaction, batch)
     transaction.execute(
         """
         UPDATE batches SET state = 'open', attempt = attempt + 1, body = NULL, signature = NULL,
@@ -61,5 +61,7 @@ def _give_back(transaction: Transaction, batch: BatchState) -> None:
 
 def drop(transaction: Transaction, batch: BatchState, body: bytes, opened: int) -> None:
     """Give up an attempt whose shares were handed on: forget its masks, and write that down."""
-    drops.record(transaction, batch.plan_id, batch.index, hashlib.sha256(body).digest(), opened)
+    dropped_attempts.record(
+        transaction, batch.plan_id, batch.index, hashlib.sha256(body).digest(), opened
+    )
     empty(transaction, batch)

@@ -18,9 +18,14 @@ from typing import TypeVar
 import httpx
 
 from croupier.errors import CroupierError
-from croupier.service.keys.trust import Trust
-from croupier.service.operation.settings import Short
-from croupier.service.operation.startup import ShufflerParts
+from croupier.service.http import logs
+from croupier.service.http.metrics import INTERNAL
+from croupier.service.http.reasons import Reason, Refusal
+from croupier.service.keys.peer_keys import Trust
+from croupier.service.messages import signed_documents
+from croupier.service.messages.handover import signed_share
+from croupier.service.messages.sealing import NO_PUBLIC_KEY
+from croupier.service.settings import Short
 from croupier.service.shuffler.analyzer_client import (
     AnalyzerClient,
     Learnt,
@@ -28,15 +33,10 @@ from croupier.service.shuffler.analyzer_client import (
     UndeliveredError,
 )
 from croupier.service.shuffler.metrics import ShufflerMetrics
-from croupier.service.shuffler.newest import Newest
-from croupier.service.shuffler.states import Basis, BatchState, Released, State
-from croupier.service.store.leases import Lease
-from croupier.service.travel import documents
-from croupier.service.travel.handover import signed_share
-from croupier.service.travel.sealing import NO_PUBLIC_KEY
-from croupier.service.web import logs
-from croupier.service.web.metrics import INTERNAL
-from croupier.service.web.reasons import Reason, Refusal
+from croupier.service.shuffler.open_batch import Newest
+from croupier.service.shuffler.rows import Basis, BatchState, Released, State
+from croupier.service.startup import ShufflerParts
+from croupier.service.storage.leases import Lease
 from croupier.wire import Transport
 
 Answer = TypeVar("Answer")
@@ -216,7 +216,7 @@ class Courier:
             self._metrics.deliveries.add(refusal.reason)
             raise
         body = signed_share(plan_id, index, share)
-        signature = documents.sign_batch(body, self._parts.keyring.signer)
+        signature = signed_documents.sign_batch(body, self._parts.keyring.signer)
         return await self._analyzer.send_share(plan_id, index, share, signature)
 
     async def _inner_key(self) -> bytes:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from croupier.service.shuffler.states import BatchState, State
-from croupier.service.web.metrics import Metrics
+from croupier.service.http.metrics import Metrics
+from croupier.service.shuffler.rows import BatchState, State
 
 _TEXTS = {
     "batch_index": "Index of the newest batch.",

@@ -13,9 +13,9 @@ import numpy as np
 
 from croupier.coins import SystemCoins
 from croupier.plan import Plan
-from croupier.service.shuffler.carriage import Carriage
-from croupier.service.store.columns import array_of, bytes_of
-from croupier.service.store.database import DatabaseError, Transaction
+from croupier.service.shuffler.transports import Carriage
+from croupier.service.storage.columns import array_of, bytes_of
+from croupier.service.storage.database import DatabaseError, Transaction
 from croupier.shuffler import Batch, Messages, Report, Shapes, Shuffler, shuffle
 
 

@@ -1,0 +1,173 @@
+"""The analyzer's machine: learns from every released batch once, and publishes models.
+
+It keeps analysed sums, never messages, and restores the ``croupier.analyzer`` role from them. The
+published models are read back as they were published: computed again on another machine they
+might differ in their last bits, and their chain of hashes would break.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from croupier.analyzer import Analyzer
+from croupier.client import deployable
+from croupier.model import Model
+from croupier.plan import Plan
+from croupier.service.analyzer import rows, share_sums
+from croupier.service.analyzer.rows import Arrival, Floats, Published
+from croupier.service.http.reasons import Reason, Refusal
+from croupier.service.messages.shares import Words
+from croupier.service.messages.signed_documents import LedgerEntry
+from croupier.service.storage import dropped_attempts, ledger
+from croupier.service.storage.database import Database, Transaction
+from croupier.shuffler import Batch
+
+
+def _unsigned(model: Model, _: str) -> str:
+    return model.to_json()
+
+
+class AnalyzerStore:
+    """What was learnt for any number of plans, in one database."""
+
+    def __init__(
+        self, database: Database, *, publish: Callable[[Model, str], str] = _unsigned
+    ) -> None:
+        """``publish`` makes a model's document, given the hash of its ledger entry."""
+        self._database = database
+        self._publish = publish
+        self._plans: dict[str, Plan] = {}
+        self._roles: dict[str, Analyzer] = {}
+
+    # What is known
+
+    def open_plan(self, plan: Plan) -> Published:
+        """Begin a plan by publishing its first model; again changes nothing."""
+        with self._database.transaction() as transaction:
+            if rows.begin(transaction, plan):
+                first = Analyzer(plan).model
+                rows.publish(transaction, first, self._publish(first, ""))
+            return rows.newest(transaction, plan)
+
+    def plans(self) -> list[str]:
+        """The ids of every plan, in order."""
+        with self._database.reading() as transaction:
+            return [name for (name,) in transaction.all("SELECT id FROM plans ORDER BY id")]
+
+    def plan(self, plan_id: str) -> Plan:
+        """The plan as it was opened; it never changes, so it is read once."""
+        if plan_id not in self._plans:
+            with self._database.reading() as transaction:
+                self._plans[plan_id] = rows.plan(transaction, plan_id)
+        return self._plans[plan_id]
+
+    def newest(self, plan_id: str) -> Published:
+        """The model that devices should use now."""
+        plan = self.plan(plan_id)
+        with self._database.reading() as transaction:
+            return rows.newest(transaction, plan)
+
+    def document(self, model_hash: str) -> str:
+        """A published model by its hash."""
+        with self._database.reading() as transaction:
+            row = transaction.one("SELECT document FROM models WHERE hash = ?", model_hash)
+        if row is None:
+            raise Refusal(Reason.NOT_FOUND, f"no model {model_hash} was published")
+        return str(row[0])
+
+    def ledger(self, plan_id: str) -> list[LedgerEntry]:
+        """What was learnt from, the chain verified."""
+        with self._database.reading() as transaction:
+            return ledger.read(transaction, plan_id)
+
+    def repairs(self, plan_id: str) -> int:
+        """Eigenvalues raised so far."""
+        with self._database.reading() as transaction:
+            return rows.progress(transaction, plan_id).repairs
+
+    def clipped(self, plan_id: str) -> int:
+        """Counts of shared batches that no honest reports could have added up to."""
+        with self._database.reading() as transaction:
+            return rows.progress(transaction, plan_id).clipped
+
+    def dropped(self, plan_id: str) -> int:
+        """Attempts at batches of shares of which too few reports opened."""
+        with self._database.reading() as transaction:
+            return dropped_attempts.count(transaction, plan_id)
+
+    def sums(self, plan_id: str) -> list[Floats]:
+        """What was analysed from every batch."""
+        with self._database.reading() as transaction:
+            return rows.sums(transaction, plan_id)
+
+    # Batches
+
+    def receive(self, batch: Batch, model_hash: str, digest: bytes) -> Published:
+        """Learn from a batch whose bytes, of that digest, were verified; again answers the same.
+
+        ``model_hash`` is that of the model which its reports were made with.
+        """
+        plan = self.plan(batch.plan_id)
+        arrival = Arrival(plan, batch.index, model_hash, digest)
+        with self._database.reading() as transaction:
+            known = rows.answered(transaction, arrival)
+        if known is not None:
+            return known
+        released = deployable(plan).release(batch.index).analyze(batch.messages)
+        with self._database.transaction() as transaction:
+            rows.locked(transaction, plan.id)
+            known = rows.answered(transaction, arrival)
+            if known is not None:
+                return known
+            role = self._learn(transaction, arrival, np.asarray(released))
+            published = rows.newest(transaction, plan)
+        self._roles[plan.id] = role
+        return published
+
+    def decide(
+        self, plan_id: str, index: int, model_hash: str, digest: bytes, opened: bytes, tally: Words
+    ) -> bytes:
+        """The set of reports that opened, as flags, decided by the first call for an attempt."""
+        arrival = Arrival(self.plan(plan_id), index, model_hash, digest)
+        with self._database.transaction() as transaction:
+            rows.locked(transaction, plan_id)
+            decided = share_sums.decided(transaction, arrival)
+            if decided is None:
+                share_sums.decide(transaction, arrival, opened, tally)
+            return opened if decided is None else decided
+
+    def settle(self, plan_id: str, index: int, share: bytes) -> Published:
+        """Learn from the two halves of a batch whose set was decided; again answers the same."""
+        plan = self.plan(plan_id)
+        with self._database.transaction() as transaction:
+            rows.locked(transaction, plan_id)
+            ours = share_sums.half(transaction, plan, index)
+            known = share_sums.settled(transaction, ours, share)
+            if known is not None:
+                return known
+            released = share_sums.settle(transaction, ours, share)
+            role = self._learn(transaction, ours.arrival, released)
+            published = rows.newest(transaction, plan)
+        self._roles[plan.id] = role
+        return published
+
+    def _learn(self, transaction: Transaction, arrival: Arrival, released: Floats) -> Analyzer:
+        """The role after the batch. It is kept only once the transaction is durable."""
+        plan = arrival.plan
+        role = self._role(transaction, plan)
+        before = role.model.hash
+        model = role.learn(arrival.index, released)
+        entry = ledger.charge(transaction, plan, arrival.index, arrival.model_hash, arrival.digest)
+        if model.hash != before:
+            rows.publish(transaction, model, self._publish(model, entry.hash))
+        rows.store(transaction, arrival, released, model.version, role.repairs)
+        return role
+
+    def _role(self, transaction: Transaction, plan: Plan) -> Analyzer:
+        """As the database has it, whatever this process or another did before."""
+        role = self._roles.pop(plan.id, None)
+        if role is not None and role.batch == rows.progress(transaction, plan.id).batch:
+            return role
+        return rows.resume(transaction, plan)

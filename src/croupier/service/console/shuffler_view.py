@@ -1,0 +1,87 @@
+"""What the shuffler's operator may see, read from the database and the counters of a process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from croupier.service.admin import status
+from croupier.service.console.common_view import NEWEST, Snapshot, keys, refused
+from croupier.service.http.metrics import ACCEPTED
+from croupier.service.shuffler import rows
+from croupier.service.shuffler.metrics import ShufflerMetrics
+from croupier.service.shuffler.open_batch import Newest
+from croupier.service.shuffler.rows import BatchState
+from croupier.service.startup import ShufflerParts
+from croupier.service.storage.database import Transaction
+
+_BATCHES = """
+SELECT batch, state, filled, size, model_version FROM batches
+WHERE plan = ? ORDER BY batch DESC LIMIT ?
+"""
+
+
+@dataclass(frozen=True)
+class ShufflerSight:
+    """The parts of a running shuffler that its page is about."""
+
+    parts: ShufflerParts
+    newest: Newest
+    metrics: ShufflerMetrics
+    trouble: Callable[[], str]
+    draining: Callable[[], bool]
+
+    def snapshot(self) -> Snapshot:
+        """Everything that the page shows, as of now."""
+        return self._fixed() | self._process() | self._stored()
+
+    def _fixed(self) -> Snapshot:
+        plan, settings = self.parts.plan, self.parts.settings
+        return {
+            "role": "shuffler",
+            "plan": plan.id,
+            "transport": settings.transport.name.lower(),
+            "short_policy": settings.batches.short.value,
+            "participation_limit": plan.terms.max_participations,
+            "batches_total": plan.schedule.batches,
+        }
+
+    def _process(self) -> Snapshot:
+        return {
+            "draining": self.draining(),
+            "trouble": self.trouble(),
+            "oldest_seconds": self.newest.waiting_seconds,
+            "accepted": self.metrics.reports.counts.get(ACCEPTED, 0),
+            "refused": refused(self.metrics.reports),
+            "keys": keys(self.parts.keyring),
+        }
+
+    def _stored(self) -> Snapshot:
+        plan_id = self.parts.plan.id
+        with self.parts.database.reading() as transaction:
+            if not rows.is_known(transaction, plan_id):
+                return {"begun": False, "ended": False, "released": 0, "newest_batches": []}
+            return {
+                "begun": True,
+                "ended": rows.plan_state(transaction, plan_id).ended,
+                "released": _released(transaction, plan_id),
+                "newest_batches": _newest(transaction, plan_id),
+                **_batch(rows.newest(transaction, plan_id)),
+            }
+
+
+def _released(transaction: Transaction, plan_id: str) -> int:
+    row = transaction.one("SELECT COUNT(*) FROM ledger WHERE plan = ?", plan_id)
+    return int(row[0]) if row else 0
+
+
+def _newest(transaction: Transaction, plan_id: str) -> list[Snapshot]:
+    names = ("batch", "state", "filled", "size", "model_version")
+    rows = transaction.all(_BATCHES, plan_id, NEWEST)
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def _batch(batch: BatchState) -> dict[str, Any]:
+    """What is public of a batch, and what it waits for."""
+    return {**status.facts(batch), "why": status.why(batch)}

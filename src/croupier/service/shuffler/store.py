@@ -1,0 +1,265 @@
+"""The shuffler's machine: open, sealed, released, acknowledged, scrubbed.
+
+A batch of shares that too few reports open of goes back from released to open, once more empty.
+Each step is one transaction, and a step that was done before changes nothing and answers the
+same. The machine randomises and permutes nothing itself: it drives ``croupier.shuffler``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from itertools import groupby
+
+from croupier import wire
+from croupier.plan import Plan
+from croupier.service.http.reasons import Reason, Refusal
+from croupier.service.messages.signed_documents import LedgerEntry
+from croupier.service.shuffler import acceptance, attempts, plan_lifecycle, rows, transitions
+from croupier.service.shuffler.acceptance import Upload
+from croupier.service.shuffler.rows import Basis, BatchState, PlanState, Released, State
+from croupier.service.shuffler.shuffling import CarriedSizes, read_held, shuffled
+from croupier.service.shuffler.transports import Bits, Carriage
+from croupier.service.storage import dropped_attempts, leases, ledger
+from croupier.service.storage.database import Database, Transaction
+from croupier.service.storage.leases import Lease
+from croupier.wire import Transport
+
+
+def _unsigned(_: bytes) -> str:
+    return ""
+
+
+class ShufflerStore:
+    """Batches of any number of plans in one database; any number of processes may share it."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        carriage: Callable[[Plan], Carriage] = Bits,
+        sign: Callable[[bytes], str] = _unsigned,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._database = database
+        self._carriage = carriage
+        self._sign = sign
+        self._clock = clock
+        self._known: dict[str, CarriedSizes] = {}
+
+    # Plans
+
+    def open_plan(self, plan: Plan, basis: Basis) -> None:
+        """Begin a plan with its first model; again with the same model changes nothing."""
+        with self._database.transaction() as transaction:
+            plan_lifecycle.open_plan(transaction, plan, basis)
+
+    def retire(self, plan_id: str, abandon: bool = False) -> int:
+        """End a plan before its last batch; how many reports of its newest batch were dropped."""
+        with self._database.transaction() as transaction:
+            dropped = plan_lifecycle.retire(transaction, plan_id, abandon)
+        self._forget()
+        return dropped
+
+    def succeed(self, old_id: str, plan: Plan, basis: Basis) -> None:
+        """Begin the successor of an ended plan; what users have spent is carried over."""
+        with self._database.transaction() as transaction:
+            plan_lifecycle.succeed(transaction, old_id, plan, basis)
+
+    def plans(self) -> list[PlanState]:
+        """Every plan, in order of id."""
+        with self._database.reading() as transaction:
+            found = transaction.all("SELECT id FROM plans ORDER BY id")
+            return [rows.plan_state(transaction, plan_id) for (plan_id,) in found]
+
+    def plan(self, plan_id: str) -> Plan:
+        """The plan as it was opened."""
+        with self._database.reading() as transaction:
+            return self._sizes(transaction, plan_id).plan
+
+    def current(self, plan_id: str) -> BatchState:
+        """The newest batch of a plan."""
+        with self._database.reading() as transaction:
+            return rows.newest(transaction, plan_id)
+
+    def ledger(self, plan_id: str) -> list[LedgerEntry]:
+        """What was released, the chain verified."""
+        with self._database.reading() as transaction:
+            return ledger.read(transaction, plan_id)
+
+    def dropped(self, plan_id: str) -> int:
+        """Attempts at batches of shares of which too few reports opened."""
+        with self._database.reading() as transaction:
+            return dropped_attempts.count(transaction, plan_id)
+
+    def _forget(self) -> None:
+        """After keys or reports were deleted."""
+        self._database.forget("batches", "reports", "present", "masks")
+
+    def _sizes(self, transaction: Transaction, plan_id: str) -> CarriedSizes:
+        """Plans never change, so each is read once."""
+        if plan_id not in self._known:
+            plan = rows.plan(transaction, plan_id)
+            self._known[plan_id] = CarriedSizes(plan, self._carriage(plan))
+        return self._known[plan_id]
+
+    # Uploads
+
+    def take(self, uploads: Sequence[Upload]) -> list[Reason | None]:
+        """Judge the uploads in order and keep the accepted ones, all in one transaction.
+
+        None means that the report is in, durably; it also answers identical bytes sent again.
+        """
+        verdicts: dict[int, Reason | None] = {}
+        # Plans are locked in order of id, so that two groups never wait for each other.
+        numbered = sorted(enumerate(uploads), key=lambda one: (one[1].plan_id, one[0]))
+        with self._database.transaction() as transaction:
+            for plan_id, group in groupby(numbered, key=lambda one: one[1].plan_id):
+                numbers, sent = zip(*group, strict=True)
+                found = self._take(transaction, plan_id, sent)
+                verdicts |= zip(numbers, found, strict=True)
+        return [verdicts[number] for number in range(len(uploads))]
+
+    def _take(
+        self, transaction: Transaction, plan_id: str, uploads: Sequence[Upload]
+    ) -> list[Reason | None]:
+        if not rows.is_known(transaction, plan_id):
+            return [Reason.WRONG_PLAN] * len(uploads)
+        plan = rows.locked(transaction, plan_id)
+        batch = rows.batch_state(transaction, plan_id, plan.batch)
+        sizes = self._sizes(transaction, plan_id)
+        rules = acceptance.rules(sizes, batch.index)
+        desk = acceptance.desk(transaction, plan, batch, rules, uploads)
+        found = [desk.judge(upload) for upload in uploads]
+        acceptance.keep(transaction, desk)
+        if sizes.carriage.transport is Transport.SHARES:
+            attempts.note(transaction, batch, [mine.account for _, mine in desk.accepted])
+        return found
+
+    # Batches that stay short
+
+    def pad(self, plan_id: str, floor: int) -> int:
+        """Complete a batch of at least ``floor`` real reports with those of nobody; how many."""
+        with self._database.reading() as transaction:
+            before = rows.newest(transaction, plan_id)
+            sizes = self._sizes(transaction, plan_id)
+        if before.state is not State.OPEN or before.filled < floor:
+            return 0
+        made = [sizes.carriage.nobody(before) for _ in range(before.room)]
+        with self._database.transaction() as transaction:
+            batch = rows.newest_locked(transaction, plan_id)
+            # Emptied in the meantime, it would stay short, or below the floor.
+            fits = batch.index == before.index and batch.filled >= before.filled
+            return acceptance.fill(transaction, batch, made[: batch.room]) if fits else 0
+
+    def drop(self, plan_id: str) -> int:
+        """Empty an open batch that stays short, and begin it again; how many reports are lost."""
+        with self._database.transaction() as transaction:
+            batch = rows.newest_locked(transaction, plan_id)
+            short = batch.state is State.OPEN and 0 < batch.filled < batch.size
+            dropped = attempts.empty(transaction, batch) if short else 0
+        self._forget()
+        return dropped
+
+    # Steps
+
+    def lease(self, owner: str, seconds: float) -> Lease | None:
+        """A batch that waits for a step and that nobody else works on."""
+        with self._database.transaction() as transaction:
+            return leases.lease(transaction, owner, self._clock(), seconds)
+
+    def give_back(self, lease: Lease) -> None:
+        """End a lease early, if it is still ours."""
+        with self._database.transaction() as transaction:
+            leases.give_back(transaction, lease, self._clock())
+
+    def seal(self, plan_id: str) -> bool:
+        """Close the newest batch if it is complete and destroy its key; whether it is closed."""
+        with self._database.transaction() as transaction:
+            batch = rows.newest_locked(transaction, plan_id)
+            if batch.state is not State.OPEN:
+                return True
+            if batch.room > 0:
+                return False
+            transitions.seal(transaction, batch)
+        self._forget()
+        return True
+
+    def release(self, plan_id: str) -> Released | None:
+        """Shuffle the newest batch if it is sealed, and charge it; None if it is open.
+
+        The work is done outside of a transaction. If two do it, the first to finish has released
+        the batch, and the second answers with what the first has stored.
+        """
+        with self._database.reading() as transaction:
+            batch = rows.newest(transaction, plan_id)
+            if batch.state is State.OPEN:
+                return None
+            if batch.state is not State.SEALED:
+                return transitions.released(transaction, batch)
+            sizes = self._sizes(transaction, plan_id)
+            payloads = transitions.payloads(transaction, batch)
+            held = read_held(transaction, plan_id)
+        made, held = shuffled(sizes, batch.index, payloads, held)
+        parcel = sizes.carriage.pack(made, batch)
+        signature = self._sign(parcel.body)
+        with self._database.transaction() as transaction:
+            now = rows.newest_locked(transaction, plan_id)
+            if (now.index, now.state, now.attempt) == (batch.index, State.SEALED, batch.attempt):
+                transitions.release(transaction, sizes.plan, now, parcel, signature, held)
+            return transitions.released(transaction, batch)
+
+    def share(self, plan_id: str, index: int, opened: bytes, attempt: int = 0) -> bytes:
+        """Our part of the sums over the reports that opened: for one set of a batch, ever.
+
+        If these are too few, nothing is ever released of this attempt and the batch begins again.
+        """
+        with self._database.reading() as transaction:
+            found = transitions.shares(transaction, plan_id, index, attempt)
+            sizes = self._sizes(transaction, plan_id)
+        if found.seeds is None:
+            return transitions.answered(found, opened)
+        try:
+            masks = sizes.carriage.combine(index, found.seeds, opened)
+        except Refusal as refusal:
+            self._begin_again(sizes.plan, index, opened, attempt, refusal)
+            raise
+        with self._database.transaction() as transaction:
+            batch = rows.newest_locked(transaction, plan_id)
+            found = transitions.shares(transaction, plan_id, index, attempt)
+            if found.seeds is not None:
+                return transitions.share(transaction, sizes.plan, batch, opened, masks)
+            return transitions.answered(found, opened)
+
+    def _begin_again(
+        self, plan: Plan, index: int, opened: bytes, attempt: int, refusal: Refusal
+    ) -> None:
+        """Drop the attempt, unless another set has made it whole in the meantime."""
+        if refusal.reason is not Reason.GUARANTEE_NOT_MET:
+            return
+        with self._database.transaction() as transaction:
+            batch = rows.newest_locked(transaction, plan.id)
+            found = transitions.shares(transaction, plan.id, index, attempt)
+            if found.seeds is None:
+                return
+            count = int(wire.decode_flags(opened, batch.size).sum())
+            attempts.drop(transaction, batch, transitions.released(transaction, batch).body, count)
+        self._forget()
+
+    def acknowledge(self, plan_id: str, index: int, basis: Basis) -> BatchState:
+        """The analyzer has learnt this model from the batch: open the next, or end the plan."""
+        with self._database.transaction() as transaction:
+            rows.locked(transaction, plan_id)
+            plan = self._sizes(transaction, plan_id).plan
+            batch = rows.batch_state(transaction, plan_id, index)
+            if not transitions.was_acknowledged(transaction, batch, basis):
+                transitions.acknowledge(transaction, plan, batch, basis)
+            return rows.newest(transaction, plan_id)
+
+    def scrub(self, plan_id: str) -> int:
+        """Delete payloads, ids, marks and bytes of acknowledged batches; how many batches."""
+        with self._database.transaction() as transaction:
+            rows.locked(transaction, plan_id)
+            scrubbed = transitions.scrub(transaction, plan_id)
+        self._forget()
+        return scrubbed
