@@ -40,7 +40,7 @@ from croupier import wire
 from croupier.analyzer import Analyzer
 from croupier.client import Client
 from croupier.plan import Plan
-from croupier.service.admin.deployment_files import Layout, lay_out
+from croupier.service.admin.deployment_files import DeploymentFiles, lay_out
 from croupier.service.http import server
 from croupier.service.messages import sealing
 from croupier.service.messages.signed_documents import key_id
@@ -199,7 +199,7 @@ def made_plan() -> Plan:
     )  # fmt: skip
 
 
-def begin(layout: Layout) -> tuple[Plan, Basis, bytes]:
+def begin(layout: DeploymentFiles) -> tuple[Plan, Basis, bytes]:
     """Open the plan as the courier would; the shuffler's public key."""
     parts = shuffler_parts(read_settings(layout.shuffler))
     model = Analyzer(parts.plan).model

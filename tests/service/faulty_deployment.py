@@ -15,13 +15,13 @@ from typing import TypeVar
 
 import numpy as np
 
-from croupier.service.analyzer.rows import Published
+from croupier.service.analyzer.rows import PublishedModel
 from croupier.service.analyzer.store import AnalyzerStore
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.shuffler.acceptance import Upload
-from croupier.service.shuffler.rows import Basis, BatchState, Released, State
+from croupier.service.shuffler.rows import Basis, BatchRow, BatchState, ReleasedBatch
 from croupier.service.shuffler.store import ShufflerStore
-from croupier.service.shuffler.transports import Bits, Carriage
+from croupier.service.shuffler.transports import BitsTransport, PlanTransport
 from croupier.service.storage.database import Database, Hooks
 from croupier.service.storage.leases import Lease
 
@@ -107,7 +107,7 @@ class Simulation:
     """Two processes of a shuffler over one database, an analyzer, and devices."""
 
     plan = PLAN
-    carriage: type[Carriage] = Bits
+    carriage: type[PlanTransport] = BitsTransport
 
     def __init__(self, shuffler_url: str, analyzer_url: str, hooks: Hooks | None = None) -> None:
         """``hooks`` take the place of those that the faults of events use."""
@@ -184,7 +184,7 @@ class Simulation:
                 self._sent.append((user, self._pending[user]))
         self._upload(process, [(user, self._pending[user]) for user in dict.fromkeys(users)])
 
-    def _fresh(self, batch: BatchState, user: int) -> Upload:
+    def _fresh(self, batch: BatchRow, user: int) -> Upload:
         """A new report has a new id; its bytes are like no other's."""
         name = hashlib.sha256(f"{len(self._sent)}".encode()).digest()
         made = self.payload(user)
@@ -225,7 +225,7 @@ class Simulation:
     def seal(self, process: int) -> None:
         self.processes[process].seal(self.plan.id)
 
-    def release(self, process: int) -> Released | None:
+    def release(self, process: int) -> ReleasedBatch | None:
         store = self.processes[process]
         if store.plans()[0].ended:
             return None
@@ -260,11 +260,11 @@ class Simulation:
             return
         self.processes[process].acknowledge(self.plan.id, found.batch, self.basis(published))
 
-    def learnt(self, process: int, found: Released) -> Published | None:
+    def learnt(self, process: int, found: ReleasedBatch) -> PublishedModel | None:
         """What the analyzer publishes after the batch; None if it was begun again."""
         return self._faults.call(lambda: learn(self.analyzer, self.plan, found))
 
-    def basis(self, published: Published) -> Basis:
+    def basis(self, published: PublishedModel) -> Basis:
         return basis(published)
 
     def scrub(self, process: int) -> None:
@@ -282,15 +282,15 @@ class Simulation:
         if not keep:
             store.give_back(lease)
 
-    def _step(self, process: int, state: State) -> None:
+    def _step(self, process: int, state: BatchState) -> None:
         steps = {
-            State.OPEN: self.seal,
-            State.SEALED: self.release,
-            State.RELEASED: self.deliver,
-            State.ACKNOWLEDGED: self.scrub,
+            BatchState.OPEN: self.seal,
+            BatchState.SEALED: self.release,
+            BatchState.RELEASED: self.deliver,
+            BatchState.ACKNOWLEDGED: self.scrub,
         }
         steps.get(state, self.scrub)(process)
-        if state is State.OPEN:
+        if state is BatchState.OPEN:
             self.scrub(process)
 
     def jump(self, seconds: float) -> None:
@@ -319,7 +319,7 @@ class Simulation:
 
     def _top_up(self) -> None:
         batch = self.processes[0].current(self.plan.id)
-        if batch.state is State.OPEN:
+        if batch.state is BatchState.OPEN:
             self.send(0, range(USERS))
 
     def check_so_far(self) -> None:

@@ -15,13 +15,13 @@ import numpy as np
 
 from croupier import wire
 from croupier.plan import Plan
-from croupier.service.analyzer.rows import Published
+from croupier.service.analyzer.rows import PublishedModel
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.messages import share_counts, shares
 from croupier.service.messages.sealing import Binding
 from croupier.service.shuffler.acceptance import Upload
-from croupier.service.shuffler.rows import Basis, BatchState, Released
-from croupier.service.shuffler.transports import Shares
+from croupier.service.shuffler.rows import Basis, BatchRow, ReleasedBatch
+from croupier.service.shuffler.transports import SharesTransport
 from croupier.service.storage.database import Hooks
 from croupier.shuffler import shapes_of
 from croupier.wire import Transport
@@ -48,7 +48,7 @@ SPOILING = 20
 """A user whose report does not open."""
 
 
-def one_hot_shares(batch: BatchState, user: int) -> bytes:
+def one_hot_shares(batch: BatchRow, user: int) -> bytes:
     """What the shuffler holds of a user who counts 1 in their coordinate of every level."""
     counted = share_counts.additive(TREE, batch.index).counted
     counts = np.zeros(len(counted), np.int64)
@@ -63,29 +63,29 @@ class SharedSimulation(Simulation):
     """Shares of a tree. ``accepted`` also has the attempt that a report was accepted in."""
 
     plan = TREE
-    carriage = Shares
+    carriage = SharesTransport
 
     def __init__(self, shuffler_url: str, analyzer_url: str, hooks: Hooks | None = None) -> None:
         self.spoilt = 0
         self._last: dict[tuple[int, int], int] = {}
         super().__init__(shuffler_url, analyzer_url, hooks)
 
-    def basis(self, published: Published) -> Basis:
+    def basis(self, published: PublishedModel) -> Basis:
         return Basis(published.model.version, published.model.hash, PUBLIC)
 
     # Devices
 
-    def _fresh(self, batch: BatchState, user: int) -> Upload:
+    def _fresh(self, batch: BatchRow, user: int) -> Upload:
         return self._made(batch, user, one_hot_shares(batch, user))
 
-    def _made(self, batch: BatchState, user: int, payload: bytes) -> Upload:
+    def _made(self, batch: BatchRow, user: int, payload: bytes) -> Upload:
         name = secrets.token_bytes(32)
         place = (self.plan.id, batch.index, batch.model_hash)
         return Upload(*place, name[:16], account(user), name, payload)
 
     def payload(self, user: int) -> bytes:
         """Of a forgery, which is never looked into."""
-        return bytes(Shares(self.plan).length(0))
+        return bytes(SharesTransport(self.plan).length(0))
 
     def forge(self, process: int, chosen: int, same_payload: bool) -> None:
         """An id of an attempt that was dropped is forgotten, and may be anybody's."""
@@ -124,7 +124,7 @@ class SharedSimulation(Simulation):
 
     # The two halves
 
-    def learnt(self, process: int, found: Released) -> Published | None:
+    def learnt(self, process: int, found: ReleasedBatch) -> PublishedModel | None:
         try:
             flags = self._faults.call(lambda: self._decided(found))
             place = (self.plan.id, found.batch)
@@ -135,8 +135,8 @@ class SharedSimulation(Simulation):
             return None
         return self._faults.call(lambda: self.analyzer.settle(*place, share))
 
-    def _decided(self, found: Released) -> bytes:
-        shapes = Shares(self.plan).released_shapes(found.batch)
+    def _decided(self, found: ReleasedBatch) -> bytes:
+        shapes = SharesTransport(self.plan).released_shapes(found.batch)
         header, messages = wire.decode_batch(shapes, found.body)
         version = json.loads(self.analyzer.document(header.model_hash))["version"]
         place = (self.plan.id, header.batch, version, header.model_hash)

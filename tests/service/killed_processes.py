@@ -23,7 +23,7 @@ from croupier import wire
 from croupier.service.analyzer.store import AnalyzerStore
 from croupier.service.http.reasons import Refusal
 from croupier.service.shuffler.acceptance import Upload
-from croupier.service.shuffler.rows import Basis, BatchState, Released, State
+from croupier.service.shuffler.rows import Basis, BatchRow, BatchState, ReleasedBatch
 from croupier.service.shuffler.store import ShufflerStore
 from croupier.service.storage.database import Database, Hooks
 
@@ -105,7 +105,7 @@ def life(job: dict[str, Any], hooks: Hooks, done: list[int], say: Say) -> None:
         shuffler.open_plan(KILLED, basis(first))
     while not shuffler.plans()[0].ended:
         batch = shuffler.current(KILLED.id)
-        if batch.state is State.OPEN:
+        if batch.state is BatchState.OPEN:
             report(shuffler, batch, done, say)
         shuffler.seal(KILLED.id)
         released = shuffler.release(KILLED.id)
@@ -116,7 +116,7 @@ def life(job: dict[str, Any], hooks: Hooks, done: list[int], say: Say) -> None:
     shuffler.scrub(KILLED.id)
 
 
-def report(shuffler: ShufflerStore, batch: BatchState, done: list[int], say: Say) -> None:
+def report(shuffler: ShufflerStore, batch: BatchRow, done: list[int], say: Say) -> None:
     """The same three users for a batch: one alone, then two in a group."""
     start = 3 * batch.index
     for group in ([start], [start + 1, start + 2]):
@@ -188,7 +188,7 @@ def toil(job: dict[str, Any], number: int, say: Say) -> None:
 
 
 def numbered(
-    plan_id: str, batch: BatchState, users: Iterator[int], how_many: int
+    plan_id: str, batch: BatchRow, users: Iterator[int], how_many: int
 ) -> Iterator[tuple[int, Upload]]:
     """Reports that say which user they are of."""
     for user in islice(users, how_many):
@@ -212,7 +212,7 @@ def carry(store: ShufflerStore, plan_id: str, say: Say) -> None:
     store.scrub(plan_id)
 
 
-def _users(released: Released) -> list[int]:
+def _users(released: ReleasedBatch) -> list[int]:
     header = wire.decode_batch_header(released.body)
     plan = noiseless(users=WORKED, batches=10**4, dim=1)
     shapes = wire.batch_shapes(plan.shapes(0), header.users)

@@ -11,13 +11,13 @@ import numpy as np
 
 from croupier import wire
 from croupier.plan import Plan
-from croupier.service.analyzer.rows import Published
+from croupier.service.analyzer.rows import PublishedModel
 from croupier.service.analyzer.store import AnalyzerStore
 from croupier.service.http.reasons import Reason
 from croupier.service.shuffler.acceptance import Upload
-from croupier.service.shuffler.rows import Basis, BatchState, Released
+from croupier.service.shuffler.rows import Basis, BatchRow, ReleasedBatch
 from croupier.service.shuffler.store import ShufflerStore
-from croupier.service.shuffler.transports import Bits
+from croupier.service.shuffler.transports import BitsTransport
 from croupier.service.storage.database import Database
 from croupier.shuffler import Batch
 
@@ -53,7 +53,7 @@ def report_id(user: int, batch: int) -> bytes:
     return hashlib.sha256(f"report {user} {batch}".encode()).digest()[:16]
 
 
-def upload(plan: Plan, batch: BatchState, user: int, **changes: object) -> Upload:
+def upload(plan: Plan, batch: BatchRow, user: int, **changes: object) -> Upload:
     """A user's report for an open batch; the same bytes whenever it is made again."""
     return altered(
         Upload(
@@ -79,20 +79,22 @@ def fill(store: ShufflerStore, plan: Plan, users: range) -> list[Reason | None]:
     return store.take([upload(plan, batch, user) for user in users])
 
 
-def opened(plan: Plan, released: Released) -> Batch:
+def opened(plan: Plan, released: ReleasedBatch) -> Batch:
     """A released batch as the analyzer reads it."""
-    header, messages = wire.decode_batch(Bits(plan).released_shapes(released.batch), released.body)
+    header, messages = wire.decode_batch(
+        BitsTransport(plan).released_shapes(released.batch), released.body
+    )
     assert (header.plan_id, header.batch) == (plan.id, released.batch)
     return Batch(plan.id, header.batch, messages)
 
 
-def learn(analyzer: AnalyzerStore, plan: Plan, released: Released) -> Published:
+def learn(analyzer: AnalyzerStore, plan: Plan, released: ReleasedBatch) -> PublishedModel:
     header = wire.decode_batch_header(released.body)
     digest = hashlib.sha256(released.body).digest()
     return analyzer.receive(opened(plan, released), header.model_hash, digest)
 
 
-def basis(published: Published) -> Basis:
+def basis(published: PublishedModel) -> Basis:
     return Basis(published.model.version, published.model.hash)
 
 
@@ -108,7 +110,7 @@ class Services:
         self.shuffler.open_plan(self.plan, basis(self.analyzer.open_plan(self.plan)))
         return self
 
-    def finish_batch(self) -> Published:
+    def finish_batch(self) -> PublishedModel:
         """Everything between a complete batch and the next open one."""
         plan_id = self.plan.id
         assert self.shuffler.seal(plan_id)
@@ -133,7 +135,7 @@ def begun(database: Database, *plans: Plan, **options: Any) -> ShufflerStore:
     return store
 
 
-def released(store: ShufflerStore, plan: Plan) -> Released:
+def released(store: ShufflerStore, plan: Plan) -> ReleasedBatch:
     """A complete batch, sealed and released."""
     assert store.seal(plan.id)
     found = store.release(plan.id)
@@ -141,7 +143,7 @@ def released(store: ShufflerStore, plan: Plan) -> Released:
     return found
 
 
-def through(store: ShufflerStore, plan: Plan) -> Released:
+def through(store: ShufflerStore, plan: Plan) -> ReleasedBatch:
     """A complete batch to its end."""
     found = released(store, plan)
     store.acknowledge(plan.id, found.batch, Basis(found.batch + 1, HASHES[found.batch + 1]))
@@ -149,7 +151,7 @@ def through(store: ShufflerStore, plan: Plan) -> Released:
     return found
 
 
-def users_in(plan: Plan, found: Released) -> list[int]:
+def users_in(plan: Plan, found: ReleasedBatch) -> list[int]:
     """Whose one-hot reports a batch holds."""
     return sorted(np.argmax(opened(plan, found).messages["report"], axis=1).tolist())
 

@@ -14,9 +14,9 @@ from croupier.client import Client
 from croupier.plan import Plan
 from croupier.service.messages import sealing, shares
 from croupier.service.shuffler.acceptance import Upload
-from croupier.service.shuffler.rows import BatchState
+from croupier.service.shuffler.rows import BatchRow
 from croupier.service.shuffler.store import ShufflerStore
-from croupier.service.shuffler.transports import Carriage
+from croupier.service.shuffler.transports import PlanTransport
 from croupier.shuffler import Messages, Report
 from croupier.wire import Transport
 
@@ -62,7 +62,7 @@ def reports(plan: Plan, batch: int) -> list[Report]:
     return made
 
 
-def upload(way: Carriage, state: BatchState, user: int, payload: bytes) -> Upload:
+def upload(way: PlanTransport, state: BatchRow, user: int, payload: bytes) -> Upload:
     name = report_id(user, state.index)
     digest = hashlib.sha256(payload + name).digest()
     return Upload(
@@ -76,7 +76,7 @@ def upload(way: Carriage, state: BatchState, user: int, payload: bytes) -> Uploa
     )
 
 
-def packed(way: Carriage, state: BatchState, messages: Messages) -> bytes:
+def packed(way: PlanTransport, state: BatchRow, messages: Messages) -> bytes:
     """What a device would put into the seal for the shuffler."""
     binding, public = way.binding(state), KEY.public_key()
     if way.transport is Transport.SEALED:
@@ -87,7 +87,7 @@ def packed(way: Carriage, state: BatchState, messages: Messages) -> bytes:
     return wire.encode_report(way.shapes(state.index), messages)
 
 
-def send(store: ShufflerStore, way: Carriage, made: list[Report]) -> BatchState:
+def send(store: ShufflerStore, way: PlanTransport, made: list[Report]) -> BatchRow:
     """Reports into the open batch, which is then sealed; its state while it was open."""
     state = store.current(way.plan.id)
     sent = [

@@ -12,9 +12,9 @@ import numpy as np
 from croupier import wire
 from croupier.service.analyzer.store import AnalyzerStore
 from croupier.service.messages import shares
-from croupier.service.shuffler.rows import Basis, Released
+from croupier.service.shuffler.rows import Basis, ReleasedBatch
 from croupier.service.shuffler.store import ShufflerStore
-from croupier.service.shuffler.transports import Shares
+from croupier.service.shuffler.transports import SharesTransport
 from croupier.service.storage.database import Database
 
 from .packed_reports import KEY, PUBLIC, USERS, packed, plan_of, reports, upload
@@ -29,15 +29,15 @@ class Sharing:
         budget = changes.pop("budget", None)
         planned = plan_of(protocol, **changes)
         self.plan = replace(planned, budget=budget) if budget else planned
-        self.way = Shares(self.plan)
+        self.way = SharesTransport(self.plan)
         self.database = databases("shuffler")
-        self.store = ShufflerStore(self.database, carriage=Shares)
+        self.store = ShufflerStore(self.database, carriage=SharesTransport)
         self.analyzer = AnalyzerStore(databases("analyzer"))
         self.first = self.analyzer.open_plan(self.plan).model
         self.store.open_plan(self.plan, Basis(0, self.first.hash, PUBLIC))
         self.made = reports(self.plan, 0)
 
-    def released(self, spoilt: int = 0) -> Released:
+    def released(self, spoilt: int = 0) -> ReleasedBatch:
         """A full batch, of which some reports do not open."""
         state = self.store.current(self.plan.id)
         payloads = [packed(self.way, state, report.messages) for report in self.made]
@@ -49,7 +49,7 @@ class Sharing:
         assert found is not None
         return found
 
-    def decided(self, found: Released) -> bytes:
+    def decided(self, found: ReleasedBatch) -> bytes:
         """The analyzer's flags."""
         state = self.store.current(self.plan.id)
         header, messages = wire.decode_batch(self.way.released_shapes(0), found.body)

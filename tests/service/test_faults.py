@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from croupier.service.shuffler.rows import State
+from croupier.service.shuffler.rows import BatchState
 
 from .faulty_deployment import PLAN, USERS, Fault, Moment, Simulation
 from .faulty_shared_deployment import TREE, SharedSimulation
@@ -171,8 +171,8 @@ def test_every_step_survives_every_fault(
                 simulation.run(_event(name, arguments), Fault())
             simulation.run(_event("deliver", (0,)), Fault())
         assert simulation.processes[0].current(PLAN.id).state in {
-            State.ACKNOWLEDGED,
-            State.SCRUBBED,
+            BatchState.ACKNOWLEDGED,
+            BatchState.SCRUBBED,
         }
         simulation.complete()
         simulation.check()

@@ -38,7 +38,7 @@ RECORD = Record(Transport.BITS, bytes(8), 6, "cd" * 32, bytes(16), bytes(32), b"
 MODEL = Model("ucb", np.array([0.1, 2.0]), np.eye(2), 1.5, 1, 10, plan_id="ab" * 16)
 SEALED_ROWS = sealing.seal_rows(SHAPES, MESSAGES, KEY.public_key(), BINDING)
 SHARED = shares.share_report(np.array([1, 2]), KEY.public_key(), BINDING)[shares.REPORT]
-JOB = unsealing.Job(
+JOB = unsealing.DecryptJob(
     KEY,
     BINDING.outer_prefix,
     [(name, sealing.seal_report(b"pay", KEY.public_key(), BINDING, name)) for name in [bytes(16)]],
@@ -94,7 +94,7 @@ DECODERS = {
     ),
     "shares": Decoder(shared, SHARED.tobytes(), WireError),
     "helper's job": Decoder(
-        lambda data: unsealing.answer(unsealing.Job.decode(data)),
+        lambda data: unsealing.answer(unsealing.DecryptJob.decode(data)),
         JOB.encode(),
         unsealing.FrameError,
     ),

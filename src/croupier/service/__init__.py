@@ -8,23 +8,23 @@ if TYPE_CHECKING:
     from croupier.service.device.device import Device, Ticket
     from croupier.service.device.http import UnreachableError
     from croupier.service.device.settings import DeviceSettings
-    from croupier.service.device.upload import Outcome
+    from croupier.service.device.upload import UploadOutcome
     from croupier.service.http.reasons import Reason, Refusal
 
 __all__ = [
     "Device",
     "DeviceSettings",
-    "Outcome",
     "Reason",
     "Refusal",
     "Ticket",
     "UnreachableError",
+    "UploadOutcome",
 ]
 
 _HOMES = {
     "Device": "device.device",
     "DeviceSettings": "device.settings",
-    "Outcome": "device.upload",
+    "UploadOutcome": "device.upload",
     "Reason": "http.reasons",
     "Refusal": "http.reasons",
     "Ticket": "device.device",

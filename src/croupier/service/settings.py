@@ -29,7 +29,7 @@ class Role(Enum):
     ANALYZER = "analyzer"
 
 
-class Short(Enum):
+class ShortBatchPolicy(Enum):
     """What happens to a batch that stays short: nothing, zero-input reports, or it is dropped."""
 
     WAIT = "wait"
@@ -38,7 +38,7 @@ class Short(Enum):
 
 
 @dataclass(frozen=True)
-class Listen:
+class ListenSettings:
     """Where to serve. Behind a proxy that speaks TLS, this machine is enough."""
 
     host: str = "127.0.0.1"
@@ -51,7 +51,7 @@ class Listen:
 
 
 @dataclass(frozen=True)
-class Keys:
+class KeySettings:
     """The directory of this role's private keys, and the file with its passphrase."""
 
     directory: Path
@@ -59,7 +59,7 @@ class Keys:
 
 
 @dataclass(frozen=True)
-class Peer:
+class PeerSettings:
     """The other role: where it is, the key it signs with, and the token that it wants from us.
 
     ``signing_key`` is the raw public key in hex, ``signing_key_file`` a file with one or, around
@@ -80,7 +80,7 @@ class Peer:
 
 
 @dataclass(frozen=True)
-class Access:
+class AccessSettings:
     """The SHA-256, in hex, of the bearer token that callers must show; never the token."""
 
     token_hash: str | None = None
@@ -100,7 +100,7 @@ def spare_cores() -> int:
 
 
 @dataclass(frozen=True)
-class Limits:
+class LimitSettings:
     """What one request and all that wait may take; ``openers`` are helper processes, or none."""
 
     body_bytes: int = 2**20
@@ -118,13 +118,13 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Batches:
+class BatchSettings:
     """When a batch stays short: the policy, after so many seconds, with so many real reports.
 
     ``floor`` is the fraction of a batch that must be real before the rest is padded.
     """
 
-    short: Short = Short.WAIT
+    short: ShortBatchPolicy = ShortBatchPolicy.WAIT
     floor: float = 0.9
     after_seconds: float = 86400.0
 
@@ -135,7 +135,7 @@ class Batches:
 
 
 @dataclass(frozen=True)
-class Courier:
+class CourierSettings:
     """How the shuffler hands on its batches, in seconds: looks, waits after failures, leases."""
 
     every: float = 0.5
@@ -163,14 +163,14 @@ class Settings:
     role: Role
     plan: Path
     database: str
-    keys: Keys
-    peer: Peer
+    keys: KeySettings
+    peer: PeerSettings
     transport: Transport = Transport.BITS
-    listen: Listen = field(default_factory=Listen)
-    access: Access = field(default_factory=Access)
-    limits: Limits = field(default_factory=Limits)
-    batches: Batches = field(default_factory=Batches)
-    courier: Courier = field(default_factory=Courier)
+    listen: ListenSettings = field(default_factory=ListenSettings)
+    access: AccessSettings = field(default_factory=AccessSettings)
+    limits: LimitSettings = field(default_factory=LimitSettings)
+    batches: BatchSettings = field(default_factory=BatchSettings)
+    courier: CourierSettings = field(default_factory=CourierSettings)
     succeeds: str | None = None
     log_level: str = "info"
     console: bool = True

@@ -16,9 +16,9 @@ from croupier.service.analyzer.store import AnalyzerStore
 from croupier.service.keys.keyring import Keyring
 from croupier.service.messages import signed_documents
 from croupier.service.messages.signed_documents import Trusted
-from croupier.service.settings import Peer, Role, Settings, read_secret
+from croupier.service.settings import PeerSettings, Role, Settings, read_secret
 from croupier.service.shuffler.store import ShufflerStore
-from croupier.service.shuffler.transports import Carriage, carriage
+from croupier.service.shuffler.transports import PlanTransport, carriage
 from croupier.service.storage.database import Database
 from croupier.service.toml_tables import SettingsError
 from croupier.wire import Transport
@@ -39,7 +39,7 @@ class ShufflerParts:
 
     settings: Settings
     plan: Plan
-    carriage: Carriage
+    carriage: PlanTransport
     database: Database
     store: ShufflerStore
     keyring: Keyring
@@ -54,7 +54,7 @@ class AnalyzerParts:
 
     settings: Settings
     plan: Plan
-    carriage: Carriage
+    carriage: PlanTransport
     database: Database
     store: AnalyzerStore
     keyring: Keyring
@@ -190,7 +190,7 @@ def open_keyring(settings: Settings) -> Keyring:
     return ring
 
 
-def trusted_keys(peer: Peer) -> Trusted:
+def trusted_keys(peer: PeerSettings) -> Trusted:
     """The public keys that the other role signs with."""
     text = peer.signing_key or ""
     if peer.signing_key_file is not None:

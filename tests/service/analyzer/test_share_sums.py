@@ -11,9 +11,9 @@ from croupier import wire
 from croupier.errors import WireError
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.messages import shares
-from croupier.service.shuffler.rows import Basis, State
+from croupier.service.shuffler.rows import Basis, BatchState
 from croupier.service.shuffler.store import ShufflerStore
-from croupier.service.shuffler.transports import Shares
+from croupier.service.shuffler.transports import SharesTransport
 
 from ..noiseless_plans import basis
 from ..packed_reports import PUBLIC, USERS
@@ -72,7 +72,7 @@ def test_of_two_sets_at_once_the_first_wins(databases: Databases) -> None:
     flags = sharing.decided(sharing.released())
     plan_id, first = sharing.plan.id, []
 
-    class Careless(Shares):
+    class Careless(SharesTransport):
         """Adds up any set, while somebody else adds up theirs."""
 
         def combine(self, index: int, seeds: bytes, opened: bytes) -> bytes:
@@ -95,7 +95,7 @@ def test_a_set_without_everybodys_noise_is_refused(databases: Databases, count: 
         sharing.store.share(sharing.plan.id, 0, wire.encode_flags(np.arange(USERS) < count))
     assert refused.value.reason is Reason.GUARANTEE_NOT_MET
     assert sharing.seeds() is None
-    assert sharing.store.current(sharing.plan.id).state is State.OPEN
+    assert sharing.store.current(sharing.plan.id).state is BatchState.OPEN
 
 
 def test_flags_of_another_length_are_refused(databases: Databases) -> None:
@@ -166,7 +166,7 @@ def test_a_batch_of_shares_is_not_acknowledged_before_they_are_added_up(
         sharing.store.acknowledge(sharing.plan.id, 0, after)
     assert refused.value.reason is Reason.BATCH_CLOSED
     sharing.store.share(sharing.plan.id, 0, flags)
-    assert sharing.store.acknowledge(sharing.plan.id, 0, after).state is State.OPEN
+    assert sharing.store.acknowledge(sharing.plan.id, 0, after).state is BatchState.OPEN
     sharing.store.scrub(sharing.plan.id)
     with pytest.raises(Refusal) as refused:
         sharing.store.share(sharing.plan.id, 0, flags)

@@ -13,7 +13,7 @@ from croupier.analyzer import Analyzer
 from croupier.errors import DocumentError
 from croupier.model import Model
 from croupier.plan import Plan
-from croupier.service.analyzer.rows import Published
+from croupier.service.analyzer.rows import PublishedModel
 from croupier.service.analyzer.store import AnalyzerStore
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.storage.database import Database, Hooks
@@ -32,7 +32,7 @@ def batch_of(plan: Plan, index: int, seed: int = 0) -> Batch:
     return Batch(plan.id, index, {"report": plan.layout.encode(features, rng.random(3))})
 
 
-def send(store: AnalyzerStore, plan: Plan, index: int, seed: int = 0) -> Published:
+def send(store: AnalyzerStore, plan: Plan, index: int, seed: int = 0) -> PublishedModel:
     """A batch made with the newest model."""
     digest = hashlib.sha256(f"{seed} {index}".encode()).digest()
     return store.receive(batch_of(plan, index, seed), store.newest(plan.id).model.hash, digest)

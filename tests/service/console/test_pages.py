@@ -15,10 +15,10 @@ import pytest
 from starlette.applications import Starlette
 
 from croupier.errors import CroupierError
-from croupier.service.console import Ages, console_routes, words
+from croupier.service.console import ModelAge, console_routes, words
 from croupier.service.console.events import Events
 from croupier.service.console.listed_fields import FIELDS, only_listed
-from croupier.service.console.page_parts import Gauge, Page, Trend
+from croupier.service.console.page_parts import Page, PageGauge, TrendLine
 from croupier.service.console.rewards import read_rewards
 from croupier.service.console.routes import SAFETY, STATIC, page_of
 
@@ -170,7 +170,7 @@ def test_rewards_are_shown_where_they_are_told() -> None:
     [((), ""), ((0.5,), "0.0,30.0 300.0,30.0"), ((-1.0, 2.0), "0.0,60.0 300.0,0.0")],
 )
 def test_a_trend_stays_within_its_frame(values: tuple[float, ...], points: str) -> None:
-    assert Trend("key", "label", values, "").points == points
+    assert TrendLine("key", "label", values, "").points == points
 
 
 def test_whatever_comes_from_outside_is_escaped() -> None:
@@ -367,13 +367,13 @@ def test_durations_are_told_coarsely(seconds: float, told: str) -> None:
 
 
 def test_a_gauge_is_full_only_when_nothing_is_missing() -> None:
-    assert Gauge("key", "label", 9999, 10000).text == "9,999 of 10,000 (99 %)"
-    assert Gauge("key", "label", 0, 0).text == "0 of 0 (0 %)"
+    assert PageGauge("key", "label", 9999, 10000).text == "9,999 of 10,000 (99 %)"
+    assert PageGauge("key", "label", 0, 0).text == "0 of 0 (0 %)"
 
 
 def test_an_age_begins_with_a_newer_version() -> None:
     now = 100.0
-    ages = Ages(lambda: now)
+    ages = ModelAge(lambda: now)
     assert (ages.see(3), ages.seen_new) == (0, False)
     now = 160.0
     assert (ages.see(3), ages.seen_new) == (60, False)

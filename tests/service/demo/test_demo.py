@@ -18,7 +18,13 @@ from croupier.plan import Plan
 from croupier.service.demo.comparison import BatchMeans, compare
 from croupier.service.demo.demo import DemoReport, demo_plan
 from croupier.service.demo.local_services import LocalError, LocalServices
-from croupier.service.demo.simulated_users import Crowd, People, Played, account, play_all
+from croupier.service.demo.simulated_users import (
+    DeviceRound,
+    SimulatedUsers,
+    WorkerTask,
+    account,
+    play_all,
+)
 from croupier.service.device.settings import DeviceSettings
 from croupier.service.http.reasons import Refusal
 from croupier.wire import Transport
@@ -131,7 +137,7 @@ def test_the_demos_plan_is_met_and_uses_every_device() -> None:
 
 
 def test_the_same_seed_has_the_same_users() -> None:
-    first, second = (People(3, 5, 7).user(300) for _ in range(2))
+    first, second = (SimulatedUsers(3, 5, 7).user(300) for _ in range(2))
     assert (first[0] == second[0]).all()
     assert first[2] == second[2]
     assert len({account(seed, user) for seed in range(3) for user in range(3)}) == 9
@@ -141,8 +147,8 @@ def test_a_crowd_survives_the_way_to_another_process() -> None:
     settings = DeviceSettings(
         "00" * 16, "http://s", "http://a", ("11" * 32,), ("22" * 32,), Transport.SHARES
     )
-    made = Crowd(settings, "/tmp/devices", 3, 5, 0, 10, 1, 2)
-    assert Crowd.from_json(made.to_json()) == made
+    made = WorkerTask(settings, "/tmp/devices", 3, 5, 0, 10, 1, 2)
+    assert WorkerTask.from_json(made.to_json()) == made
 
 
 def small_plan() -> Plan:
@@ -159,8 +165,8 @@ def test_every_user_of_a_crowd_takes_part_once() -> None:
     assert {one.outcome for one in played} == {"accepted"}
 
 
-def _play(here: Town, first: int, users: int) -> list[Played]:
-    made = Crowd(here.settings, str(here.directory / "crowd"), 3, 5, 0, users, first)
+def _play(here: Town, first: int, users: int) -> list[DeviceRound]:
+    made = WorkerTask(here.settings, str(here.directory / "crowd"), 3, 5, 0, users, first)
     played = list(play_all(made, here.http))
     here.carry()
     return played
@@ -178,10 +184,10 @@ def test_a_crowd_that_is_too_large_hears_that_the_plan_has_ended() -> None:
 
 
 def test_batches_are_compared_on_their_own_users() -> None:
-    plan, people = small_plan(), People(3, 5, 0)
+    plan, people = small_plan(), SimulatedUsers(3, 5, 0)
     means = {user: people.user(user)[1] for user in range(6)}
     played = [
-        Played(user, 0, float(means[user][0]), 0 if user < 4 else 1, "accepted")
+        DeviceRound(user, 0, float(means[user][0]), 0 if user < 4 else 1, "accepted")
         for user in range(6)
     ]
     (row,) = compare(plan, played, people)

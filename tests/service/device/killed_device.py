@@ -18,10 +18,10 @@ from typing import Any
 import httpx
 
 from croupier.service.device.device import Device
-from croupier.service.device.ledger import Participation
+from croupier.service.device.ledger import ParticipationLedger
 from croupier.service.device.settings import DeviceSettings
 from croupier.service.device.store import DeviceFiles
-from croupier.service.device.upload import Outcome
+from croupier.service.device.upload import UploadOutcome
 from croupier.wire import Transport
 
 ARMS = [[0.6, 0.0], [0.0, 0.6]]
@@ -84,7 +84,7 @@ def killed_at(step: int, home: Path, settings: DeviceSettings, transport: Canned
     if child == 0:
         steps = Steps(step)
         steps.around(DeviceFiles, "write_text")
-        steps.around(Participation, "_append")
+        steps.around(ParticipationLedger, "_append")
         steps.around(Canned, "handle_request")
         live(home, settings, transport)
         os._exit(0)
@@ -94,11 +94,11 @@ def killed_at(step: int, home: Path, settings: DeviceSettings, transport: Canned
 def examine(home: Path, settings: DeviceSettings, transport: Canned, left: Path) -> None:
     """What a device that was killed does when it is started again."""
     before = sent(left)
-    counted = Participation(home).batches(settings.plan_id)
+    counted = ParticipationLedger(home).batches(settings.plan_id)
     require(not before or counted == [0], "bytes left a device that had not counted them")
     with httpx.Client(transport=transport) as http, device(home, settings, http) as again:
         outcome = again.flush()
-        require(outcome in (Outcome.ACCEPTED, Outcome.NOTHING), f"flushed: {outcome}")
+        require(outcome in (UploadOutcome.ACCEPTED, UploadOutcome.NOTHING), f"flushed: {outcome}")
         require(again.participations == ([0] if sent(left) else []), "the ledger is wrong")
     require(len(set(sent(left))) <= 1, "other bytes were sent for the same batch")
 

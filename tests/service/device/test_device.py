@@ -21,8 +21,8 @@ from croupier.client import Client
 from croupier.plan import Plan
 from croupier.service.device.device import Device, Ticket
 from croupier.service.device.http import UnreachableError
-from croupier.service.device.ledger import Participation, StateError
-from croupier.service.device.upload import Outcome
+from croupier.service.device.ledger import ParticipationLedger, StateError
+from croupier.service.device.upload import UploadOutcome
 from croupier.service.http.problems import problem_document
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.shuffler import Batch, Report, gather
@@ -79,7 +79,7 @@ def queue(device: Device, reward: float = 1.0) -> Ticket:
     return ticket
 
 
-def report(place: Town, user: int) -> Outcome:
+def report(place: Town, user: int) -> UploadOutcome:
     with place.device(user) as device:
         queue(device)
         return device.flush()
@@ -87,7 +87,7 @@ def report(place: Town, user: int) -> Outcome:
 
 def complete(place: Town, users: range) -> None:
     """One batch of these users, learnt from."""
-    assert [report(place, user) for user in users] == [Outcome.ACCEPTED] * len(users)
+    assert [report(place, user) for user in users] == [UploadOutcome.ACCEPTED] * len(users)
     place.carry()
 
 
@@ -143,7 +143,7 @@ def test_devices_teach_the_analyzer_by_every_transport(protocol: str, transport:
             model = device.refresh()
             assert (model.version, model.users) == (1, 4)
             queue(device)
-            assert device.flush() is Outcome.ACCEPTED
+            assert device.flush() is UploadOutcome.ACCEPTED
             assert device.accepted == [1]
 
 
@@ -163,17 +163,17 @@ def test_a_device_reports_again_once_for_each_attempt_at_a_batch_of_shares() -> 
     """It counts as one participation, the only one that the plan allows, and is drawn afresh."""
     with town(bits_plan(1), Transport.SHARES) as here:
         for attempt in range(2):
-            assert [report(here, user) for user in range(USERS)] == [Outcome.ACCEPTED] * USERS
+            assert [report(here, user) for user in range(USERS)] == [UploadOutcome.ACCEPTED] * USERS
             assert here.open_batch == 0
             begin_again(here)
             assert here.shuffler.parts.store.current(here.plan.id).attempt == attempt + 1
         with here.device(0) as device:
             assert (device.remaining, device.participations, device.accepted) == (0, [0], [0])
             queue(device)
-            assert device.flush() is Outcome.ACCEPTED
+            assert device.flush() is UploadOutcome.ACCEPTED
             assert (device.remaining, device.participations) == (0, [0])
             queue(device)
-            assert device.flush() is Outcome.WAITING
+            assert device.flush() is UploadOutcome.WAITING
             assert device.trouble == "duplicate-user"
         assert here.filled == 1
         mine = here.bridge.uploads[::USERS]
@@ -189,7 +189,7 @@ def test_a_shuffler_that_always_begins_again_gets_no_more_draws_than_any_other()
         with here.device(0) as device:
             for attempt in range(17):
                 queue(device)
-                assert device.flush() is Outcome.ACCEPTED
+                assert device.flush() is UploadOutcome.ACCEPTED
                 assert here.shuffler.parts.store.current(here.plan.id).attempt == attempt
                 assert here.shuffler.parts.store.drop(here.plan.id) == 1
                 here.run(here.shuffler.newest.refresh())
@@ -198,12 +198,12 @@ def test_a_shuffler_that_always_begins_again_gets_no_more_draws_than_any_other()
 
 
 def test_bits_are_reported_once_for_a_batch_whatever_becomes_of_it(here: Town) -> None:
-    assert report(here, 0) is Outcome.ACCEPTED
+    assert report(here, 0) is UploadOutcome.ACCEPTED
     here.shuffler.parts.store.drop(here.plan.id)
     here.run(here.shuffler.newest.refresh())
     with here.device(0) as device:
         queue(device)
-        assert device.flush() is Outcome.WAITING
+        assert device.flush() is UploadOutcome.WAITING
         assert device.trouble == "duplicate-user"
     assert here.filled == 0
 
@@ -216,7 +216,7 @@ def test_the_model_is_the_one_that_the_same_reports_give_without_a_network() -> 
         for user, reward in enumerate(rewards):
             with here.device(user, settings) as device:
                 told.append((queue(device, reward).arm, reward))
-                assert device.flush() is Outcome.ACCEPTED
+                assert device.flush() is UploadOutcome.ACCEPTED
         here.carry()
         with here.device(0, settings) as device:
             learnt = device.refresh()
@@ -242,7 +242,7 @@ def test_rewards_may_come_late_in_any_order_and_after_a_restart(here: Town) -> N
         first, second = device.choose(ARMS), device.choose(ARMS)
     with here.device(0) as device:
         device.reward(second, 1.0)
-        assert device.flush() is Outcome.ACCEPTED
+        assert device.flush() is UploadOutcome.ACCEPTED
         device.reward(first.id, 0.0)
         assert device.waiting
 
@@ -266,7 +266,7 @@ def test_one_report_is_queued_at_a_time_and_the_other_choice_stays_open(here: To
         first, second = device.choose(ARMS), device.choose(ARMS)
         device.reward(first, 1.0)
         assert reason_of(lambda: device.reward(second, 1.0)) is Reason.DUPLICATE_USER
-        assert device.flush() is Outcome.ACCEPTED
+        assert device.flush() is UploadOutcome.ACCEPTED
         device.reward(second, 1.0)
 
 
@@ -275,10 +275,10 @@ def test_a_second_report_waits_for_the_next_batch(here: Town) -> None:
         queue(device)
         device.flush()
         queue(device)
-        assert device.flush() is Outcome.WAITING
+        assert device.flush() is UploadOutcome.WAITING
         assert len(here.bridge.uploads) == 1
         complete(here, range(1, 3))
-        assert device.flush() is Outcome.ACCEPTED
+        assert device.flush() is UploadOutcome.ACCEPTED
         assert device.accepted == [0, 1]
 
 
@@ -294,7 +294,7 @@ def test_a_reward_outside_its_range_is_refused_before_it_is_queued(here: Town) -
 
 
 def test_no_more_reports_than_the_plan_allows_also_after_a_restart(single: Town) -> None:
-    assert report(single, 0) is Outcome.ACCEPTED
+    assert report(single, 0) is UploadOutcome.ACCEPTED
     with single.device(0) as device:
         assert device.remaining == 0
         ticket = device.choose(ARMS)
@@ -313,22 +313,22 @@ def test_a_device_that_lost_its_memory_learns_of_the_limit_from_the_shuffler(sin
 
 
 def test_another_device_of_the_account_leaves_the_report_for_the_next_batch(here: Town) -> None:
-    assert report(here, 0) is Outcome.ACCEPTED
+    assert report(here, 0) is UploadOutcome.ACCEPTED
     with here.device(0, name="tablet") as tablet:
         queue(tablet)
-        assert tablet.flush() is Outcome.WAITING
+        assert tablet.flush() is UploadOutcome.WAITING
         assert (tablet.trouble, tablet.waiting) == ("duplicate-user", True)
         # The account is in that batch, whichever device sent the report.
         assert (tablet.participations, tablet.accepted) == ([0], [])
         complete(here, range(1, 3))
-        assert tablet.flush() is Outcome.ACCEPTED
+        assert tablet.flush() is UploadOutcome.ACCEPTED
         assert (tablet.accepted, tablet.remaining) == ([1], 0)
 
 
 def test_a_successor_takes_over_what_was_spent(tmp_path: Path) -> None:
-    ledger = Participation(tmp_path)
+    ledger = ParticipationLedger(tmp_path)
     ledger.spend("old", 7)
-    assert Participation(tmp_path).remaining("new", 2) == 1
+    assert ParticipationLedger(tmp_path).remaining("new", 2) == 1
 
 
 # Counting before sending
@@ -338,10 +338,10 @@ def test_a_participation_is_on_disk_before_its_bytes_leave(here: Town) -> None:
     seen: list[list[int]] = []
 
     def look(_request: httpx.Request) -> None:
-        seen.append(Participation(here.home("0")).batches(here.plan.id))
+        seen.append(ParticipationLedger(here.home("0")).batches(here.plan.id))
 
     posts(here, look)
-    assert report(here, 0) is Outcome.ACCEPTED
+    assert report(here, 0) is UploadOutcome.ACCEPTED
     assert seen == [[0]]
 
 
@@ -357,7 +357,7 @@ def test_a_device_that_stops_while_sending_sends_the_same_bytes_again(here: Town
     here.bridge.fault = None
     with here.device(0) as again:
         assert (again.participations, again.remaining) == ([0], 1)
-        assert again.flush() is Outcome.ACCEPTED
+        assert again.flush() is UploadOutcome.ACCEPTED
     first, second = here.bridge.uploads
     assert first == second
     assert here.filled == 1
@@ -370,7 +370,7 @@ def test_killed_at_any_step_a_device_never_sends_what_it_has_not_counted(here: T
         answers[f"{request.method} {request.url}"] = found.text
 
     here.bridge.after = record
-    assert report(here, 0) is Outcome.ACCEPTED
+    assert report(here, 0) is UploadOutcome.ACCEPTED
     told = {"settings": dataclasses.asdict(here.settings), "answers": answers}
     script = Path(__file__).parent / "killed_device.py"
     done = subprocess.run(
@@ -388,9 +388,9 @@ def test_an_answer_that_is_lost_is_asked_for_again_with_the_same_bytes(here: Tow
     lose_answers(here)
     with here.device(0) as device:
         queue(device)
-        assert device.flush(patience=0.0) is Outcome.WAITING
+        assert device.flush(patience=0.0) is UploadOutcome.WAITING
         here.bridge.after = None
-        assert device.flush() is Outcome.ACCEPTED
+        assert device.flush() is UploadOutcome.ACCEPTED
     assert len(set(here.bridge.uploads)) == 1
     assert here.filled == 1
 
@@ -399,10 +399,10 @@ def test_a_report_that_may_have_been_counted_is_not_made_again(here: Town) -> No
     lose_answers(here)
     with here.device(0) as device:
         queue(device)
-        assert device.flush(patience=0.0) is Outcome.WAITING
+        assert device.flush(patience=0.0) is UploadOutcome.WAITING
         here.bridge.after = None
         complete(here, range(1, 3))
-        assert device.flush() is Outcome.LOST
+        assert device.flush() is UploadOutcome.LOST
         assert (device.participations, device.waiting) == ([0], False)
     assert here.filled == 0
 
@@ -411,12 +411,12 @@ def test_a_fault_of_the_app_does_not_lose_a_report_that_may_be_in(here: Town) ->
     lose_answers(here)
     with here.device(0) as device:
         queue(device)
-        assert device.flush(patience=0.0) is Outcome.WAITING
+        assert device.flush(patience=0.0) is UploadOutcome.WAITING
         here.bridge.after = None
         posts(here, lambda _: answer(Refusal(Reason.BAD_TOKEN)))
         assert reason_of(device.flush) is Reason.BAD_TOKEN
         here.bridge.fault = None
-        assert device.flush() is Outcome.ACCEPTED
+        assert device.flush() is UploadOutcome.ACCEPTED
     assert (here.filled, len(set(here.bridge.uploads))) == (1, 1)
 
 
@@ -437,10 +437,10 @@ def test_a_stale_report_is_drawn_afresh_for_the_new_batch(single: Town) -> None:
     with single.device(9) as device:
         queue(device)
         posts(single, closed)
-        assert device.flush(patience=0.0) is Outcome.WAITING
+        assert device.flush(patience=0.0) is UploadOutcome.WAITING
         single.bridge.fault = None
         complete(single, range(3))
-        assert device.flush() is Outcome.ACCEPTED
+        assert device.flush() is UploadOutcome.ACCEPTED
         assert (device.accepted, device.remaining) == ([1], 0)
     early, *_, stale, fresh = records(single)
     assert early == stale
@@ -452,7 +452,7 @@ def test_a_report_for_a_closed_batch_waits_as_long_as_it_was_asked_to(here: Town
     posts(here, lambda _: answer(Refusal(Reason.QUEUE_FULL), **{"retry-after": "7"}))
     with here.device(0) as device:
         queue(device)
-        assert device.flush(patience=20.0) is Outcome.WAITING
+        assert device.flush(patience=20.0) is UploadOutcome.WAITING
         assert device.trouble == "queue-full"
     assert [round(seconds // 7) for seconds in here.slept] == [1, 1]
     assert len(set(here.bridge.uploads)) == 1
@@ -462,7 +462,7 @@ def test_waits_for_a_network_grow_and_end(here: Town) -> None:
     with here.device(0) as device:
         queue(device)
         here.bridge.fault = cut
-        assert device.flush(patience=30.0) is Outcome.WAITING
+        assert device.flush(patience=30.0) is UploadOutcome.WAITING
     assert sum(here.slept) <= 30.0
     assert 5 <= len(here.slept) <= 12
     assert max(here.slept) > 4 * here.slept[0]
@@ -472,9 +472,9 @@ def test_an_answer_that_means_nothing_is_no_answer(here: Town) -> None:
     posts(here, lambda _: httpx.Response(502, text="<html>bad gateway</html>"))
     with here.device(0) as device:
         queue(device)
-        assert device.flush(patience=0.0) is Outcome.WAITING
+        assert device.flush(patience=0.0) is UploadOutcome.WAITING
         here.bridge.fault = None
-        assert device.flush() is Outcome.ACCEPTED
+        assert device.flush() is UploadOutcome.ACCEPTED
 
 
 @pytest.fixture
@@ -508,7 +508,7 @@ def test_a_shuffler_that_refuses_a_report_in_any_way_gets_no_second_draw(
     posts(here, lambda _: answer(Refusal(refusals.pop())) if refusals else None)
     with here.device(0) as device:
         queue(device)
-        assert device.flush(patience=1000.0) is Outcome.ACCEPTED
+        assert device.flush(patience=1000.0) is UploadOutcome.ACCEPTED
         assert device.participations == [0]
     assert len(set(here.bridge.uploads)) == 1 + len(AGAIN)
     assert drawn == [0]
@@ -518,22 +518,22 @@ def test_what_was_drawn_for_a_batch_is_kept_over_a_restart(here: Town, drawn: li
     posts(here, lambda _: answer(Refusal(Reason.UNKNOWN_KEY)))
     with here.device(0) as device:
         queue(device)
-        assert device.flush(patience=0.0) is Outcome.WAITING
+        assert device.flush(patience=0.0) is UploadOutcome.WAITING
     here.bridge.fault = None
     with here.device(0) as device:
-        assert device.flush() is Outcome.ACCEPTED
+        assert device.flush() is UploadOutcome.ACCEPTED
     assert drawn == [0]
 
 
 def test_reports_that_are_refused_for_ever_are_drawn_for_few_batches(tmp_path: Path) -> None:
-    ledger = Participation(tmp_path)
+    ledger = ParticipationLedger(tmp_path)
     for batch in range(18):
         assert ledger.remaining("plan", 2) > 0
         ledger.spend("plan", batch)
         ledger.refund("plan", batch)
     # Two participations and sixteen to spare.
     assert ledger.spent() == 0
-    assert Participation(tmp_path).remaining("plan", 2) == 0
+    assert ParticipationLedger(tmp_path).remaining("plan", 2) == 0
 
 
 def test_a_plan_that_has_ended_takes_no_report_and_still_lets_choose() -> None:
@@ -567,9 +567,9 @@ def test_without_a_network_the_device_plays_on_and_queues_one_report(here: Town)
         queue(device)
         second = device.choose(ARMS)
         assert reason_of(lambda: device.reward(second, 1.0)) is Reason.DUPLICATE_USER
-        assert device.flush(patience=0.0) is Outcome.WAITING
+        assert device.flush(patience=0.0) is UploadOutcome.WAITING
         here.bridge.fault = None
-        assert device.flush() is Outcome.ACCEPTED
+        assert device.flush() is UploadOutcome.ACCEPTED
 
 
 def test_a_device_that_never_had_a_network_says_so(here: Town) -> None:
@@ -623,7 +623,7 @@ def test_opting_out_needs_no_network(here: Town) -> None:
 def test_what_an_interrupted_opt_out_left_is_deleted_at_the_next_start(here: Town) -> None:
     with here.device(0) as device:
         queue(device)
-    Participation(here.home("0")).opt_out()
+    ParticipationLedger(here.home("0")).opt_out()
     with here.device(0) as device:
         assert not (here.home("0") / "state.json").exists()
         assert not device.waiting
@@ -666,13 +666,13 @@ def test_a_damaged_ledger_stops_the_device(here: Town) -> None:
 
 
 def test_half_a_line_at_the_end_of_a_ledger_is_of_no_report_that_was_sent(tmp_path: Path) -> None:
-    ledger = Participation(tmp_path)
+    ledger = ParticipationLedger(tmp_path)
     ledger.spend("plan", 0)
     path = tmp_path / "ledger.jsonl"
     path.write_bytes(path.read_bytes() + b'{"event": "spent", "pl')
-    again = Participation(tmp_path)
+    again = ParticipationLedger(tmp_path)
     again.spend("plan", 1)
-    assert Participation(tmp_path).batches("plan") == [0, 1]
+    assert ParticipationLedger(tmp_path).batches("plan") == [0, 1]
 
 
 # Randomness

@@ -17,7 +17,7 @@ from croupier.model import Model
 from croupier.plan import Plan
 from croupier.service.device.device import Device
 from croupier.service.device.settings import DeviceSettings
-from croupier.service.device.upload import Outcome
+from croupier.service.device.upload import UploadOutcome
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.keys.keyring import Keyring
 from croupier.service.messages import signed_documents
@@ -41,7 +41,7 @@ def here() -> Iterator[Town]:
         yield made
 
 
-def send(device: Device) -> Outcome:
+def send(device: Device) -> UploadOutcome:
     device.reward(device.choose(ARMS), 1.0)
     return device.flush()
 
@@ -49,7 +49,7 @@ def send(device: Device) -> Outcome:
 def learn(place: Town, users: range) -> None:
     for user in users:
         with place.device(user) as device:
-            assert send(device) is Outcome.ACCEPTED
+            assert send(device) is UploadOutcome.ACCEPTED
     place.carry()
 
 
@@ -254,7 +254,7 @@ def test_rotated_keys_are_followed_from_the_pinned_ones(here: Town) -> None:
         newest = here.analyzer.parts.store.newest(here.plan.id).model
         serve(here, "/model", signed(here, newest))
         assert device.refresh().version == 1
-        assert send(device) is Outcome.ACCEPTED
+        assert send(device) is UploadOutcome.ACCEPTED
     assert here.filled == 1
 
 
@@ -320,13 +320,13 @@ def test_where_models_are_rare_a_batch_may_be_later_than_its_model() -> None:
     with town(plan(publication="rare", growth=1e6)) as here:
         learn(here, range(2))
         with here.device(9) as device:
-            assert send(device) is Outcome.ACCEPTED
+            assert send(device) is UploadOutcome.ACCEPTED
             assert (device.model.version, device.accepted) == (0, [1])
 
 
 def test_the_token_is_shown_to_the_shuffler_and_to_nobody_else(here: Town) -> None:
     with here.device(0, dataclasses.replace(here.settings, token="word")) as device:
-        assert send(device) is Outcome.ACCEPTED
+        assert send(device) is UploadOutcome.ACCEPTED
     shown = {
         request.url.path
         for request in here.bridge.requests
@@ -339,7 +339,7 @@ def test_a_batch_does_not_come_back(here: Town) -> None:
     offer = here.http.get(f"{here.settings.shuffler_url}/v1/plans/{here.plan.id}/batch").json()
     learn(here, range(2))
     with here.device(9) as device:
-        assert send(device) is Outcome.ACCEPTED
+        assert send(device) is UploadOutcome.ACCEPTED
     state = here.home("9") / "ledger.jsonl"
     state.unlink()
     serve(here, "/batch", json.dumps(offer))
@@ -352,5 +352,5 @@ def test_nonsense_from_the_shuffler_is_waited_out(here: Town) -> None:
     serve(here, "/batch", '{"batch": "now"}')
     with here.device(0) as device:
         device.reward(device.choose(ARMS), 1.0)
-        assert device.flush() is Outcome.WAITING
+        assert device.flush() is UploadOutcome.WAITING
         assert "makes no sense" in device.trouble

@@ -11,13 +11,18 @@ import pytest
 from croupier import wire
 from croupier.analyzer import Analyzer
 from croupier.errors import RefusedError
-from croupier.service.analyzer.rows import Published
+from croupier.service.analyzer.rows import PublishedModel
 from croupier.service.analyzer.store import AnalyzerStore
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.messages import sealing, shares
-from croupier.service.shuffler.rows import Basis, BatchState, State
+from croupier.service.shuffler.rows import Basis, BatchRow, BatchState
 from croupier.service.shuffler.store import ShufflerStore
-from croupier.service.shuffler.transports import Bits, Sealed, Shares, carriage
+from croupier.service.shuffler.transports import (
+    BitsTransport,
+    SealedTransport,
+    SharesTransport,
+    carriage,
+)
 from croupier.service.storage.columns import array_of
 from croupier.service.storage.database import Database
 from croupier.shuffler import Batch, Shuffler
@@ -52,7 +57,7 @@ def test_stores_that_forget_everything_in_between_learn_what_the_roles_learn(
         batch = [role.collect(report) for report in made][-1]
         assert batch is not None
         expected = analyzer.receive(batch)
-        send(ShufflerStore(shuffling), Bits(plan), made)
+        send(ShufflerStore(shuffling), BitsTransport(plan), made)
         released = ShufflerStore(shuffling).release(plan.id)
         assert released is not None
         published = learn(AnalyzerStore(analysing), plan, released)
@@ -69,7 +74,7 @@ def test_rows_that_wait_for_their_node_are_cut_loose_from_their_reports(
     store = ShufflerStore(database)
     store.open_plan(plan, Basis(0, "00" * 32))
     made = reports(plan, 0)
-    send(store, Bits(plan), made)
+    send(store, BitsTransport(plan), made)
     store.release(plan.id)
     with database.reading() as transaction:
         rows = transaction.all("SELECT channel, content FROM held ORDER BY channel")
@@ -85,7 +90,10 @@ def test_rows_that_wait_for_their_node_are_cut_loose_from_their_reports(
 
 
 def test_padding_completes_a_batch_of_every_transport(databases: Databases) -> None:
-    for protocol, kind in (("vector-sum", Shares), ("amplified-gaussian", Sealed)):
+    for protocol, kind in (
+        ("vector-sum", SharesTransport),
+        ("amplified-gaussian", SealedTransport),
+    ):
         plan = plan_of(protocol)
         store = ShufflerStore(databases("shuffler"), carriage=kind)
         store.open_plan(plan, Basis(0, "00" * 32, PUBLIC))
@@ -96,7 +104,7 @@ def test_padding_completes_a_batch_of_every_transport(databases: Databases) -> N
         header, messages = wire.decode_batch(kind(plan).released_shapes(0), released.body)
         assert (header.transport, header.users) == (kind.transport, USERS)
         state = store.current(plan.id)
-        if kind is Shares:
+        if kind is SharesTransport:
             flags, _ = shares.open_shares(messages[shares.SHARE], KEY, kind(plan).binding(state))
             assert flags.all()
         else:
@@ -107,11 +115,11 @@ def test_padding_completes_a_batch_of_every_transport(databases: Databases) -> N
 
 def test_sealed_rows_are_permuted_unread(databases: Databases) -> None:
     plan = plan_of("amplified-gaussian")
-    store = ShufflerStore(databases("shuffler"), carriage=Sealed)
+    store = ShufflerStore(databases("shuffler"), carriage=SealedTransport)
     analyzer = AnalyzerStore(databases("analyzer"))
     first = analyzer.open_plan(plan)
     store.open_plan(plan, Basis(first.model.version, first.model.hash, PUBLIC))
-    made, way = reports(plan, 0), Sealed(plan)
+    made, way = reports(plan, 0), SealedTransport(plan)
     state = send(store, way, made)
     released = store.release(plan.id)
     assert released is not None
@@ -140,13 +148,13 @@ def test_bits_have_no_shares_to_add_up(databases: Databases) -> None:
         store.share(plan.id, 0, b"\x3f")
     assert refused.value.reason is Reason.STALE_BATCH
     with pytest.raises(Refusal) as refused:
-        Bits(plan).combine(0, b"", b"")
+        BitsTransport(plan).combine(0, b"", b"")
     assert refused.value.reason is Reason.NOT_FOUND
 
 
 def test_a_protocol_whose_reports_do_not_add_up_cannot_be_shared() -> None:
     with pytest.raises(RefusedError, match="cannot be split into shares"):
-        Shares(plan_of("amplified-gaussian")).length(0)
+        SharesTransport(plan_of("amplified-gaussian")).length(0)
 
 
 @pytest.mark.parametrize("transport", list(Transport))
@@ -159,13 +167,13 @@ def test_every_transport_has_its_carriage(transport: Transport) -> None:
 
 def test_a_header_names_the_key_of_inner_seals_or_none() -> None:
     plan = plan_of("vector-sum")
-    state = BatchState(plan.id, 0, State.SEALED, USERS, USERS, 0, 0, 0, "00" * 32, PUBLIC, b"")
-    assert Shares(plan)._header(state).key_id == hashlib.sha256(PUBLIC).digest()[:8]
-    bare = BatchState(plan.id, 0, State.SEALED, USERS, USERS, 0, 0, 0, "00" * 32, bytes(32), b"")
-    assert Bits(plan)._header(bare).key_id == wire.NO_KEY
+    state = BatchRow(plan.id, 0, BatchState.SEALED, USERS, USERS, 0, 0, 0, "00" * 32, PUBLIC, b"")
+    assert SharesTransport(plan)._header(state).key_id == hashlib.sha256(PUBLIC).digest()[:8]
+    bare = BatchRow(plan.id, 0, BatchState.SEALED, USERS, USERS, 0, 0, 0, "00" * 32, bytes(32), b"")
+    assert BitsTransport(plan)._header(bare).key_id == wire.NO_KEY
 
 
 def test_published_models_can_be_compared_by_document(databases: Databases) -> None:
     analyzer = AnalyzerStore(databases("analyzer"))
-    first: Published = analyzer.open_plan(plan_of("vector-sum"))
+    first: PublishedModel = analyzer.open_plan(plan_of("vector-sum"))
     assert analyzer.open_plan(plan_of("vector-sum")).document == first.document

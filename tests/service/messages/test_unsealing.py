@@ -17,8 +17,8 @@ from croupier.service.messages.sealing import Binding, open_report, seal, seal_r
 from croupier.service.messages.unsealing import (
     LONGEST,
     READY,
+    DecryptJob,
     FrameError,
-    Job,
     answer,
     frame,
     serve,
@@ -41,11 +41,11 @@ def altered(reported: tuple[bytes, bytes], place: int) -> tuple[bytes, bytes]:
     return name, sealed[:place] + bytes([sealed[place] ^ 1]) + sealed[place + 1 :]
 
 
-def job(*payloads: bytes) -> Job:
-    return Job(KEY, BINDING.outer_prefix, [report(payload) for payload in payloads])
+def job(*payloads: bytes) -> DecryptJob:
+    return DecryptJob(KEY, BINDING.outer_prefix, [report(payload) for payload in payloads])
 
 
-def mixed() -> Job:
+def mixed() -> DecryptJob:
     """Reports that open, and every way in which one does not."""
     good = [report(bytes([number]) * 9) for number in range(8)]
     elsewhere = Binding(Transport.BITS, "0f" * 16, 4, 2, "cd" * 32)
@@ -56,12 +56,12 @@ def mixed() -> Job:
         *(altered(good[2], place) for place in (0, 31, 32, 40, 56)),
         (bytes(16), bytes(57)),
     ]
-    return Job(KEY, BINDING.outer_prefix, [*good[:4], *bad, *good[4:]])
+    return DecryptJob(KEY, BINDING.outer_prefix, [*good[:4], *bad, *good[4:]])
 
 
 def test_a_job_opens_what_a_report_alone_does() -> None:
     name, sealed = report(b"payload")
-    assert Job(KEY, BINDING.outer_prefix, [(name, sealed)]).opened() == [
+    assert DecryptJob(KEY, BINDING.outer_prefix, [(name, sealed)]).opened() == [
         open_report(sealed, KEY, BINDING, name)
     ]
     found = mixed().opened()
@@ -108,19 +108,19 @@ GOOD = job(b"payload", b"another").encode()
 def test_a_helper_ends_at_once_with_what_is_no_job(last: bytes) -> None:
     """What it was asked before is answered."""
     code, said = helped(frame(GOOD), last)
-    assert (code, said) == (1, frame(READY) + frame(answer(Job.decode(GOOD))))
+    assert (code, said) == (1, frame(READY) + frame(answer(DecryptJob.decode(GOOD))))
 
 
 @pytest.mark.parametrize("sizes", [(0, 16, 47), (0, 0, 0), (9000, 16, 55), (116, 17, 55)])
 def test_a_job_of_other_sizes_is_refused(sizes: Sequence[int]) -> None:
     packed = unsealing._SIZES.pack(*sizes)
     with pytest.raises(FrameError):
-        Job.decode(GOOD[:32] + packed + GOOD[40:])
+        DecryptJob.decode(GOOD[:32] + packed + GOOD[40:])
 
 
 def test_a_job_is_read_as_it_was_written() -> None:
     asked = mixed()
-    found = Job.decode(asked.encode())
+    found = DecryptJob.decode(asked.encode())
     assert (found.prefix, found.reports) == (asked.prefix, asked.reports)
     assert found.key.private_bytes_raw() == KEY.private_bytes_raw()
 
@@ -145,7 +145,7 @@ class Watched(io.BytesIO):
 def test_a_helper_overwrites_the_key_of_a_job_that_is_done() -> None:
     source, sink = Watched(frame(GOOD) + frame(GOOD)), io.BytesIO()
     serve(source, sink)
-    assert sink.getvalue() == frame(READY) + 2 * frame(answer(Job.decode(GOOD)))
+    assert sink.getvalue() == frame(READY) + 2 * frame(answer(DecryptJob.decode(GOOD)))
     bodies = [bytes(one) for one in source.into if len(one) == len(GOOD)]
     assert bodies == [bytes(32) + GOOD[32:]] * 2
 

@@ -25,7 +25,7 @@ from croupier.service.messages.signed_documents import (
     verify_batch,
     verify_chain,
 )
-from croupier.service.shuffler.rows import State
+from croupier.service.shuffler.rows import BatchState
 from croupier.service.shuffler.transports import carriage
 from croupier.shuffler import OpenChannels, Report, gather
 from croupier.wire import Record, Transport
@@ -131,7 +131,7 @@ def test_one_share_that_does_not_open_has_its_batch_begun_again(deploy: Deploy) 
             services.carry()
         assert refusal.value.reason is Reason.GUARANTEE_NOT_MET
         batch = services.shuffler.parts.store.current(services.plan.id)
-        assert (batch.index, batch.state, batch.attempt) == (0, State.OPEN, attempt + 1)
+        assert (batch.index, batch.state, batch.attempt) == (0, BatchState.OPEN, attempt + 1)
         assert services.batch()["attempt"] == attempt + 1
         assert f"begun again, {attempt + 1} times" in why(batch)
         assert services.model().version == 0

@@ -16,7 +16,7 @@ from croupier import wire
 from croupier.service.http.reasons import Reason
 from croupier.service.messages.records import Address, package
 from croupier.service.messages.sealing import Binding, seal_report
-from croupier.service.settings import Access, Limits, Settings, token_hash
+from croupier.service.settings import AccessSettings, LimitSettings, Settings, token_hash
 from croupier.service.shuffler.acceptance import Upload
 from croupier.service.shuffler.upload import OPENED_HERE, OPENED_TOGETHER
 from croupier.service.startup import open_keyring
@@ -210,7 +210,7 @@ def test_reports_wait_for_the_plan_to_begin(deploy: Deploy) -> None:
 
 
 def limited(**limits: int) -> Callable[[Settings], Settings]:
-    return lambda settings: replace(settings, limits=Limits(**limits))
+    return lambda settings: replace(settings, limits=LimitSettings(**limits))
 
 
 def test_a_large_body_is_refused_before_it_is_read(deploy: Deploy) -> None:
@@ -257,7 +257,7 @@ def helped(
 ) -> Deployment:
     """With so many helpers, all of them ready; where there are any, they must do it."""
     if request.param:
-        monkeypatch.delattr("croupier.service.messages.unsealing.Job.opened")
+        monkeypatch.delattr("croupier.service.messages.unsealing.DecryptJob.opened")
     services = deploy(change=limited(openers=request.param))
 
     async def start() -> None:
@@ -307,7 +307,7 @@ def test_records_for_an_old_and_a_new_key_are_opened_together(
 
 
 def test_uploads_need_the_token_where_one_is_set(deploy: Deploy) -> None:
-    hashed = Access(token_hash("open sesame"))
+    hashed = AccessSettings(token_hash("open sesame"))
     guarded = deploy(change=lambda settings: replace(settings, access=hashed))
     sent = guarded.record(0)
     for given in ({}, {"authorization": "Bearer other"}, {"authorization": "Basic open sesame"}):

@@ -10,7 +10,7 @@ import pytest
 from croupier.service.admin.deployment_files import lay_out
 from croupier.service.settings import (
     Role,
-    Short,
+    ShortBatchPolicy,
     read_secret,
     read_settings,
     token_hash,
@@ -60,7 +60,7 @@ def test_defaults_are_safe_and_paths_relative_to_the_file(tmp_path: Path) -> Non
     assert found.database == str(tmp_path / "shuffler.db")
     assert found.keys.passphrase_file == Path("/secrets/passphrase")
     assert (found.listen.host, found.transport) == ("127.0.0.1", Transport.BITS)
-    assert found.batches.short is Short.WAIT
+    assert found.batches.short is ShortBatchPolicy.WAIT
     assert (found.log_level, found.console) == ("info", True)
 
 

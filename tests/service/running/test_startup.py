@@ -15,7 +15,7 @@ import pytest
 from croupier.errors import CroupierError
 from croupier.plan import Plan
 from croupier.privacy.budget import Budget
-from croupier.service.settings import Keys, Peer, Settings
+from croupier.service.settings import KeySettings, PeerSettings, Settings
 from croupier.service.startup import (
     StartError,
     analyzer_parts,
@@ -116,11 +116,11 @@ def test_a_wrong_passphrase_and_open_keys_are_refused(settings: Settings, tmp_pa
     wrong = tmp_path / "passphrase"
     wrong.write_text("wrong")
     wrong.chmod(0o600)
-    given = replace(settings, keys=Keys(settings.keys.directory, wrong))
+    given = replace(settings, keys=KeySettings(settings.keys.directory, wrong))
     refused(lambda: shuffler_parts(given), "the passphrase is wrong")
     shutil.copytree(settings.keys.directory, tmp_path / "keys")
     (tmp_path / "keys").chmod(0o755)
-    given = replace(settings, keys=Keys(tmp_path / "keys", settings.keys.passphrase_file))
+    given = replace(settings, keys=KeySettings(tmp_path / "keys", settings.keys.passphrase_file))
     refused(lambda: shuffler_parts(given), "is open to others")
 
 
@@ -143,8 +143,11 @@ def test_a_clock_before_this_software_is_refused(monkeypatch: pytest.MonkeyPatch
 def test_several_signing_keys_are_trusted_around_a_rotation(tmp_path: Path) -> None:
     path = tmp_path / "keys"
     path.write_text(f"{'ab' * 32}\n{'cd' * 32}\n")
-    assert len(trusted_keys(Peer(signing_key_file=path))) == 2
+    assert len(trusted_keys(PeerSettings(signing_key_file=path))) == 2
     path.write_text("\n")
-    refused(lambda: trusted_keys(Peer(signing_key_file=path)), "has no key")
-    refused(lambda: trusted_keys(Peer(signing_key="abc")), "must be 64 hex digits")
-    refused(lambda: trusted_keys(Peer(signing_key_file=tmp_path / "x")), "cannot read peer.signing")
+    refused(lambda: trusted_keys(PeerSettings(signing_key_file=path)), "has no key")
+    refused(lambda: trusted_keys(PeerSettings(signing_key="abc")), "must be 64 hex digits")
+    refused(
+        lambda: trusted_keys(PeerSettings(signing_key_file=tmp_path / "x")),
+        "cannot read peer.signing",
+    )

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from croupier.service.admin.status import Neighbour, Retired, retire, status, why
-from croupier.service.settings import Batches, Short
-from croupier.service.shuffler.rows import BatchState, State
+from croupier.service.admin.status import RetiredPlan, ServiceStatus, retire, status, why
+from croupier.service.settings import BatchSettings, ShortBatchPolicy
+from croupier.service.shuffler.rows import BatchRow, BatchState
 from croupier.service.startup import StartError
 from croupier.service.toml_tables import SettingsError
 
@@ -18,25 +18,31 @@ from .conftest import Deploy
 from .deployment import USERS, reason
 
 
-def batch(state: State, filled: int) -> BatchState:
-    return BatchState("p", 3, state, 10, filled, 0, 0, 3, "hash", bytes(32), b"")
+def batch(state: BatchState, filled: int) -> BatchRow:
+    return BatchRow("p", 3, state, 10, filled, 0, 0, 3, "hash", bytes(32), b"")
 
 
 @pytest.mark.parametrize(
     ("found", "words"),
     [
-        (batch(State.OPEN, 7), "has 7 of 10 reports. It is released when it is complete, never"),
-        (batch(State.OPEN, 10), "Batch 3 is complete with 10 reports and is about to be sealed"),
-        (batch(State.SEALED, 10), "is sealed and is about to be shuffled"),
-        (batch(State.RELEASED, 10), "the analyzer has not acknowledged it"),
-        (batch(State.ACKNOWLEDGED, 10), "its reports are about to be deleted"),
+        (
+            batch(BatchState.OPEN, 7),
+            "has 7 of 10 reports. It is released when it is complete, never",
+        ),
+        (
+            batch(BatchState.OPEN, 10),
+            "Batch 3 is complete with 10 reports and is about to be sealed",
+        ),
+        (batch(BatchState.SEALED, 10), "is sealed and is about to be shuffled"),
+        (batch(BatchState.RELEASED, 10), "the analyzer has not acknowledged it"),
+        (batch(BatchState.ACKNOWLEDGED, 10), "its reports are about to be deleted"),
     ],
 )
-def test_every_state_of_a_batch_has_its_answer(found: BatchState, words: str) -> None:
+def test_every_state_of_a_batch_has_its_answer(found: BatchRow, words: str) -> None:
     assert words in why(found)
 
 
-def told(answers: dict[str, Neighbour], monkeypatch: pytest.MonkeyPatch) -> None:
+def told(answers: dict[str, ServiceStatus], monkeypatch: pytest.MonkeyPatch) -> None:
     """What the two services would say."""
     monkeypatch.setattr("croupier.service.admin.status.own_url", lambda _: "own")
     monkeypatch.setattr(
@@ -45,24 +51,28 @@ def told(answers: dict[str, Neighbour], monkeypatch: pytest.MonkeyPatch) -> None
     )
 
 
-READY = Neighbour("here", True, True)
+READY = ServiceStatus("here", True, True)
 
 
 @pytest.mark.parametrize(
     ("own", "peer", "words"),
     [
-        (Neighbour("here", False), READY, "Start the shuffler"),
-        (READY, Neighbour("there", False), "The analyzer does not answer at there"),
-        (READY, Neighbour("there", True, False, ("x",)), "answers at there, but waits: x"),
-        (Neighbour("here", True, True, (), "bad-token"), READY, "The last try failed: bad-token"),
+        (ServiceStatus("here", False), READY, "Start the shuffler"),
+        (READY, ServiceStatus("there", False), "The analyzer does not answer at there"),
+        (READY, ServiceStatus("there", True, False, ("x",)), "answers at there, but waits: x"),
+        (
+            ServiceStatus("here", True, True, (), "bad-token"),
+            READY,
+            "The last try failed: bad-token",
+        ),
         (READY, READY, "Nothing is wrong; look again in a moment."),
     ],
 )
 def test_a_complete_batch_that_is_stuck_is_explained(
     deploy: Deploy,
     monkeypatch: pytest.MonkeyPatch,
-    own: Neighbour,
-    peer: Neighbour,
+    own: ServiceStatus,
+    peer: ServiceStatus,
     words: str,
 ) -> None:
     services = deploy()
@@ -77,18 +87,18 @@ def test_a_complete_batch_that_is_stuck_is_explained(
 @pytest.mark.parametrize(
     ("short", "words"),
     [
-        (Short.WAIT, "Wait for more users, or set batches.short"),
-        (Short.PAD, "padded after 60 seconds, once 90% of its reports are real"),
-        (Short.DROP, "dropped and begun again after 60 seconds"),
+        (ShortBatchPolicy.WAIT, "Wait for more users, or set batches.short"),
+        (ShortBatchPolicy.PAD, "padded after 60 seconds, once 90% of its reports are real"),
+        (ShortBatchPolicy.DROP, "dropped and begun again after 60 seconds"),
     ],
 )
 def test_a_short_batch_is_explained_by_its_policy(
-    deploy: Deploy, monkeypatch: pytest.MonkeyPatch, short: Short, words: str
+    deploy: Deploy, monkeypatch: pytest.MonkeyPatch, short: ShortBatchPolicy, words: str
 ) -> None:
     services = deploy()
     services.fill(range(2))
     told({"own": READY, "peer": READY}, monkeypatch)
-    rules = Batches(short, after_seconds=60.0)
+    rules = BatchSettings(short, after_seconds=60.0)
     parts = services.shuffler.parts
     settings = replace(parts.settings, database=services.urls["shuffler"], batches=rules)
     found = status(settings)
@@ -118,8 +128,8 @@ def test_a_plan_is_retired_while_its_shuffler_runs(deploy: Deploy) -> None:
     services.fill(range(2))
     late = services.record(5)
     settings = replace(services.shuffler.parts.settings, database=services.urls["shuffler"])
-    assert retire(settings) == Retired(services.plan.id, 2)
-    assert retire(settings) == Retired(services.plan.id, 0)
+    assert retire(settings) == RetiredPlan(services.plan.id, 2)
+    assert retire(settings) == RetiredPlan(services.plan.id, 0)
     assert reason(services.post(late)) == "plan-ended"
     services.carry()
     assert "The plan has ended" in status(settings).answer
@@ -144,6 +154,6 @@ def test_a_plan_is_not_retired_while_a_batch_is_on_its_way(deploy: Deploy) -> No
     settings = replace(services.shuffler.parts.settings, database=services.urls["shuffler"])
     with pytest.raises(StartError, match=r"batch 0 is sealed; try again in a moment"):
         retire(settings)
-    assert retire(settings, abandon=True) == Retired(services.plan.id, USERS)
+    assert retire(settings, abandon=True) == RetiredPlan(services.plan.id, USERS)
     services.carry()
     assert all(request.method == "GET" for request in services.sent)

@@ -12,7 +12,7 @@ import pytest
 
 from croupier.service.http.reasons import Reason
 from croupier.service.shuffler.acceptance import Upload, marks
-from croupier.service.shuffler.rows import Basis, State
+from croupier.service.shuffler.rows import Basis, BatchState
 from croupier.service.storage.database import ASKED_AT_ONCE, Database
 from croupier.wire import Record, Transport
 
@@ -35,7 +35,7 @@ HASH = hashlib.sha256(b"first model").hexdigest()
 def test_accepted_reports_fill_the_batch(services: Services) -> None:
     assert fill(services.shuffler, services.plan, range(2)) == [None, None]
     batch = services.shuffler.current(services.plan.id)
-    assert (batch.index, batch.state, batch.size, batch.filled) == (0, State.OPEN, 3, 2)
+    assert (batch.index, batch.state, batch.size, batch.filled) == (0, BatchState.OPEN, 3, 2)
 
 
 def test_nothing_to_take_is_taken(services: Services) -> None:

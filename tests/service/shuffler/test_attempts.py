@@ -13,9 +13,9 @@ import pytest
 from croupier import wire
 from croupier.privacy.budget import Budget
 from croupier.service.http.reasons import Reason, Refusal
-from croupier.service.shuffler.rows import Basis, Released, State
+from croupier.service.shuffler.rows import Basis, BatchState, ReleasedBatch
 from croupier.service.shuffler.store import ShufflerStore
-from croupier.service.shuffler.transports import Bits, Shares
+from croupier.service.shuffler.transports import BitsTransport, SharesTransport
 from croupier.service.storage.database import Database
 
 from ..noiseless_plans import counted, fill, noiseless
@@ -26,7 +26,7 @@ from ..shared_batch import Databases, Sharing
 class Trying(Sharing):
     """Attempts that fail."""
 
-    def dropped(self, spoilt: int = 1) -> tuple[Released, bytes]:
+    def dropped(self, spoilt: int = 1) -> tuple[ReleasedBatch, bytes]:
         """An attempt that does not open."""
         found = self.released(spoilt)
         flags = self.decided(found)
@@ -54,7 +54,7 @@ def test_a_batch_that_does_not_open_begins_again_and_is_then_learnt_from(
     for attempt in range(3):
         found, _ = trying.dropped()
         batch = trying.store.current(plan_id)
-        assert (batch.index, batch.state, batch.filled) == (0, State.OPEN, 0)
+        assert (batch.index, batch.state, batch.filled) == (0, BatchState.OPEN, 0)
         assert (found.attempt, batch.attempt) == (attempt, attempt + 1)
         assert batch.dropped == USERS * (attempt + 1)
         assert len(batch.key) == 32
@@ -128,7 +128,7 @@ def test_a_set_that_is_too_small_cannot_undo_a_sum_that_was_released(databases: 
     few = wire.encode_flags(np.arange(USERS) > 0)
     first: list[bytes] = []
 
-    class Slow(Shares):
+    class Slow(SharesTransport):
         """While it adds up, another process releases the sum over everybody."""
 
         def combine(self, index: int, seeds: bytes, opened: bytes) -> bytes:
@@ -137,7 +137,7 @@ def test_a_set_that_is_too_small_cannot_undo_a_sum_that_was_released(databases: 
 
     slow = ShufflerStore(trying.database, carriage=Slow)
     assert refusal(lambda: slow.share(plan_id, 0, few)) is Reason.GUARANTEE_NOT_MET
-    assert trying.store.current(plan_id).state is State.RELEASED
+    assert trying.store.current(plan_id).state is BatchState.RELEASED
     assert trying.store.share(plan_id, 0, flags) == first[0]
 
 
@@ -161,10 +161,10 @@ def test_a_slow_shuffle_of_an_old_attempt_is_not_released_with_a_newer_one(
         send(trying.store, trying.way, trying.made)
         return "too late"
 
-    slow = ShufflerStore(trying.database, carriage=Shares, sign=sign)
+    slow = ShufflerStore(trying.database, carriage=SharesTransport, sign=sign)
     assert refusal(lambda: slow.release(plan_id)) is Reason.STALE_BATCH
     batch = trying.store.current(plan_id)
-    assert (batch.state, batch.attempt, len(signed)) == (State.SEALED, 1, 1)
+    assert (batch.state, batch.attempt, len(signed)) == (BatchState.SEALED, 1, 1)
     found = trying.store.release(plan_id)
     assert found is not None
     assert found.body != signed[0]
@@ -252,7 +252,7 @@ def test_a_short_batch_of_shares_that_is_dropped_gives_back_too(databases: Datab
 
 def test_bits_keep_nothing_about_who_is_present(databases: Databases) -> None:
     plan, database = noiseless(), databases("shuffler")
-    store = ShufflerStore(database, carriage=Bits)
+    store = ShufflerStore(database, carriage=BitsTransport)
     store.open_plan(plan, Basis(0, "ab" * 32))
     assert fill(store, plan, range(3)) == [None] * 3
     assert counted(database, "participations") == 3

@@ -16,8 +16,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from croupier.service.messages import unsealing
-from croupier.service.messages.unsealing import READY, Job, answer, frame
-from croupier.service.shuffler.decrypt_pool import MOST_IN_FLIGHT, Helper, Openers
+from croupier.service.messages.unsealing import READY, DecryptJob, answer, frame
+from croupier.service.shuffler.decrypt_pool import MOST_IN_FLIGHT, DecryptPool, DecryptProcess
 
 from ..messages.test_unsealing import BINDING, KEY, OTHER, PATIENCE, job, mixed, report
 
@@ -29,8 +29,8 @@ async def until(true: Callable[[], bool]) -> None:
 
 
 @asynccontextmanager
-async def running(count: int = 1, **more: float) -> AsyncIterator[Openers]:
-    openers = Openers(count, "shuffler", **more)
+async def running(count: int = 1, **more: float) -> AsyncIterator[DecryptPool]:
+    openers = DecryptPool(count, "shuffler", **more)
     openers.start()
     await until(lambda: len(openers.ready) == count)
     try:
@@ -67,7 +67,7 @@ def test_jobs_for_different_keys_are_answered_each_with_its_own() -> None:
         async with running() as openers:
             (helper,) = openers.ready
             reports = [report(b"first"), report(b"other", OTHER)]
-            jobs = [Job(key, BINDING.outer_prefix, reports) for key in (KEY, OTHER, KEY)]
+            jobs = [DecryptJob(key, BINDING.outer_prefix, reports) for key in (KEY, OTHER, KEY)]
             found = await asyncio.gather(*(helper.ask(one, PATIENCE) for one in jobs))
             assert found == [[b"first", None], [None, b"other"], [b"first", None]]
 
@@ -91,7 +91,7 @@ def test_many_jobs_are_spread_and_every_one_gets_its_own_answer() -> None:
 
 def test_without_helpers_seals_are_opened_here() -> None:
     async def scene() -> None:
-        openers, asked = Openers(0, "shuffler"), mixed()
+        openers, asked = DecryptPool(0, "shuffler"), mixed()
         openers.start()
         assert await openers.open([asked] * 3) == [asked.opened()] * 3
         assert await openers.open([]) == []
@@ -104,7 +104,7 @@ def test_others_have_their_turns_while_a_large_upload_is_opened_here(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     order: list[str] = []
-    monkeypatch.setattr(Job, "opened", lambda _job: order.append("job"))
+    monkeypatch.setattr(DecryptJob, "opened", lambda _job: order.append("job"))
 
     async def other() -> None:
         for _ in range(20):
@@ -112,7 +112,7 @@ def test_others_have_their_turns_while_a_large_upload_is_opened_here(
             await asyncio.sleep(0)
 
     async def scene() -> None:
-        await asyncio.gather(Openers(0, "shuffler").open([job(b"")] * 5), other())
+        await asyncio.gather(DecryptPool(0, "shuffler").open([job(b"")] * 5), other())
 
     asyncio.run(scene())
     places = [place for place, who in enumerate(order) if who == "job"]
@@ -196,7 +196,7 @@ def test_closing_at_once_leaves_no_process() -> None:
     """Before a helper has said that it is ready, or has even been started."""
 
     async def scene(turns: int) -> None:
-        openers = Openers(1, "shuffler")
+        openers = DecryptPool(1, "shuffler")
         openers.start()
         for _ in range(turns):
             await asyncio.sleep(0)
@@ -292,7 +292,7 @@ def test_a_broken_helper_costs_no_report_and_is_not_started_again_at_once(
     monkeypatch.setattr(unsealing, "__file__", str(script))
 
     async def scene() -> None:
-        openers = Openers(1, "shuffler", pause=600.0)
+        openers = DecryptPool(1, "shuffler", pause=600.0)
         openers.start()
         while not told:
             assert await openers.open([job(b"payload")]) == [[b"payload"]]
@@ -310,7 +310,7 @@ def test_a_machine_that_starts_no_process_still_opens(monkeypatch: pytest.Monkey
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
 
     async def scene() -> None:
-        openers = Openers(1, "shuffler", pause=600.0)
+        openers = DecryptPool(1, "shuffler", pause=600.0)
         openers.start()
         await until(lambda: bool(told))
         assert await openers.open([job(b"payload")]) == [[b"payload"]]
@@ -337,7 +337,7 @@ def test_a_job_that_fits_no_frame_is_done_here(monkeypatch: pytest.MonkeyPatch) 
 
 def test_answers_in_pieces_and_together_are_told_apart() -> None:
     async def scene() -> None:
-        helper, jobs = Helper(), [job(b"first"), job(b"second", b"third.")]
+        helper, jobs = DecryptProcess(), [job(b"first"), job(b"second", b"third.")]
         helper.connection_made(Written())
         asked = [asyncio.create_task(helper.ask(one, PATIENCE)) for one in jobs]
         await asyncio.sleep(0)

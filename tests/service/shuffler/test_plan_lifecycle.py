@@ -11,9 +11,9 @@ import pytest
 
 from croupier.plan import Plan
 from croupier.service.http.reasons import Reason, Refusal
-from croupier.service.shuffler.rows import Basis, BatchState, State
+from croupier.service.shuffler.rows import Basis, BatchRow, BatchState
 from croupier.service.shuffler.store import ShufflerStore
-from croupier.service.shuffler.transports import Bits
+from croupier.service.shuffler.transports import BitsTransport
 from croupier.service.storage.database import Database
 
 from ..noiseless_plans import (
@@ -67,10 +67,10 @@ def test_a_batch_that_is_emptied_while_it_is_padded_stays_open(databases: Databa
     plan, database = noiseless(users=5), databases("shuffler")
     rival = begun(database, plan)
 
-    class Slow(Bits):
+    class Slow(BitsTransport):
         """Makes reports of nobody while somebody else drops the batch."""
 
-        def nobody(self, batch: BatchState) -> bytes:
+        def nobody(self, batch: BatchRow) -> bytes:
             rival.drop(plan.id)
             return super().nobody(batch)
 
@@ -86,7 +86,7 @@ def test_a_dropped_batch_begins_again(databases: Databases) -> None:
     before = store.current(plan.id)
     assert store.drop(plan.id) == 2
     batch = store.current(plan.id)
-    assert (batch.index, batch.state, batch.filled, batch.dropped) == (0, State.OPEN, 0, 2)
+    assert (batch.index, batch.state, batch.filled, batch.dropped) == (0, BatchState.OPEN, 0, 2)
     assert batch.key != before.key
     assert counted(database, "reports") == 0
     assert fill(store, plan, range(3)) == [None, None, None]

@@ -10,7 +10,7 @@ import pytest
 
 from croupier import wire
 from croupier.service.http.reasons import Reason, Refusal
-from croupier.service.shuffler.rows import Basis, State
+from croupier.service.shuffler.rows import Basis, BatchState
 from croupier.service.storage.database import Database, DatabaseError
 
 from ..noiseless_plans import (
@@ -34,7 +34,7 @@ def test_a_short_batch_is_not_sealed(services: Services) -> None:
     fill(services.shuffler, services.plan, range(2))
     assert not services.shuffler.seal(services.plan.id)
     assert services.shuffler.release(services.plan.id) is None
-    assert services.shuffler.current(services.plan.id).state is State.OPEN
+    assert services.shuffler.current(services.plan.id).state is BatchState.OPEN
 
 
 def test_a_batch_whose_rows_do_not_add_up_is_not_sealed(databases: Databases) -> None:
@@ -45,7 +45,7 @@ def test_a_batch_whose_rows_do_not_add_up_is_not_sealed(databases: Databases) ->
         transaction.execute("DELETE FROM reports WHERE id = (SELECT min(id) FROM reports)")
     with pytest.raises(DatabaseError, match="has 2 reports, not 3"):
         store.seal(plan.id)
-    assert store.current(plan.id).state is State.OPEN
+    assert store.current(plan.id).state is BatchState.OPEN
 
 
 def test_a_sealed_batch_has_lost_its_key(services: Services) -> None:
@@ -53,7 +53,7 @@ def test_a_sealed_batch_has_lost_its_key(services: Services) -> None:
     assert services.shuffler.current(services.plan.id).key
     assert services.shuffler.seal(services.plan.id)
     batch = services.shuffler.current(services.plan.id)
-    assert (batch.state, batch.key) == (State.SEALED, b"")
+    assert (batch.state, batch.key) == (BatchState.SEALED, b"")
     assert services.shuffler.seal(services.plan.id)
 
 
@@ -107,7 +107,7 @@ def test_the_next_batch_opens_with_the_acknowledgement(services: Services) -> No
     assert store.current(plan.id).index == 0
     published = learn(services.analyzer, plan, found)
     batch = store.acknowledge(plan.id, 0, basis(published))
-    assert (batch.index, batch.state, batch.filled) == (1, State.OPEN, 0)
+    assert (batch.index, batch.state, batch.filled) == (1, BatchState.OPEN, 0)
     assert (batch.model_version, batch.model_hash) == (1, published.model.hash)
     assert store.acknowledge(plan.id, 0, basis(published)) == batch
     store.scrub(plan.id)
@@ -153,7 +153,7 @@ def test_a_model_that_cannot_follow_is_refused(databases: Databases, wrong: Basi
     with pytest.raises(Refusal) as refused:
         store.acknowledge(plan.id, 0, wrong)
     assert refused.value.reason is Reason.STALE_MODEL
-    assert store.current(plan.id).state is State.RELEASED
+    assert store.current(plan.id).state is BatchState.RELEASED
 
 
 def test_only_a_released_batch_is_acknowledged(databases: Databases) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from croupier.service.http.reasons import Reason, Refusal
-from croupier.service.shuffler.rows import Basis, Released
+from croupier.service.shuffler.rows import Basis, ReleasedBatch
 from croupier.service.shuffler.store import ShufflerStore
 from croupier.service.storage.database import Database
 
@@ -25,7 +25,7 @@ Databases = Callable[[str], Database]
 def test_of_two_that_release_at_once_the_first_wins(databases: Databases) -> None:
     plan, database = noiseless(), databases("shuffler")
     rival = ShufflerStore(database)
-    found: list[Released | None] = []
+    found: list[ReleasedBatch | None] = []
 
     def meanwhile(_: bytes) -> str:
         found.append(rival.release(plan.id))

@@ -13,7 +13,7 @@ from croupier.errors import DocumentError
 from croupier.plan import Plan
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.messages.signed_documents import LedgerEntry
-from croupier.service.shuffler.rows import State
+from croupier.service.shuffler.rows import BatchState
 from croupier.service.storage.database import Database
 
 from ..noiseless_plans import (
@@ -104,7 +104,7 @@ def test_a_ledger_that_was_tampered_with_stops_the_next_release(
     store.seal(plan.id)
     with pytest.raises(DocumentError, match="ledger"):
         store.release(plan.id)
-    assert store.current(plan.id).state is State.SEALED
+    assert store.current(plan.id).state is BatchState.SEALED
 
 
 def _forge_open_batch(transaction: Any, plan: Plan, index: int) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 from croupier.plan import Plan
 from croupier.service.admin import doctor
 from croupier.service.admin import status as operations
-from croupier.service.admin.deployment_files import Layout, lay_out
-from croupier.service.admin.status import Retired, Status
+from croupier.service.admin.deployment_files import DeploymentFiles, lay_out
+from croupier.service.admin.status import PlanStatus, RetiredPlan
 from croupier.service.analyzer.app import AnalyzerApp
 from croupier.service.http import logs, server
 from croupier.service.settings import Role, Settings, read_settings
@@ -25,7 +25,7 @@ from croupier.wire import Transport
 examine = doctor.examine
 
 
-def initialise(directory: Path, plan: Plan, transport: str) -> Layout:
+def initialise(directory: Path, plan: Plan, transport: str) -> DeploymentFiles:
     """Directories for both roles, if the plan can be run like that."""
     known = {one.name.lower(): one for one in Transport}
     if transport not in known:
@@ -34,12 +34,12 @@ def initialise(directory: Path, plan: Plan, transport: str) -> Layout:
     return lay_out(directory, plan, known[transport])
 
 
-def status(path: Path) -> Status:
+def status(path: Path) -> PlanStatus:
     """Where the plan of a role stands."""
     return operations.status(read_settings(path))
 
 
-def retire(path: Path, abandon: bool) -> Retired:
+def retire(path: Path, abandon: bool) -> RetiredPlan:
     """End the plan of a shuffler before its last batch."""
     return operations.retire(read_settings(path), abandon)
 

@@ -22,7 +22,7 @@ PORTS = (8101, 8102)
 
 
 @dataclass(frozen=True)
-class Layout:
+class DeploymentFiles:
     """Where the settings of the two roles are."""
 
     shuffler: Path
@@ -31,7 +31,7 @@ class Layout:
 
 def lay_out(
     directory: Path, plan: Plan, transport: Transport, ports: tuple[int, int] = PORTS
-) -> Layout:
+) -> DeploymentFiles:
     """Write the two directories; what is there already is not touched."""
     homes = {role: directory / role.value for role in Role}
     for home in homes.values():
@@ -49,7 +49,7 @@ def lay_out(
         transport=word, port=ports[1], peer=ports[0], token_hash=token_hash(token)
     )
     _write(analyzer / SETTINGS, told)
-    return Layout(shuffler / SETTINGS, analyzer / SETTINGS)
+    return DeploymentFiles(shuffler / SETTINGS, analyzer / SETTINGS)
 
 
 def _keys(home: Path, role: Role) -> str:

@@ -28,7 +28,7 @@ class CheckError(CroupierError):
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckResult:
     """The outcome of one check."""
 
     check: str
@@ -39,21 +39,21 @@ class Finding:
 Check = Callable[[Settings], str]
 
 
-def examine(path: Path) -> list[Finding]:
+def examine(path: Path) -> list[CheckResult]:
     """Every check, in the order in which one would look; one failure does not stop the others."""
     try:
         settings = read_settings(path)
     except CroupierError as error:
-        return [Finding("settings", False, str(error))]
-    first = Finding("settings", True, f"{path} is complete, for the {settings.role.value}")
+        return [CheckResult("settings", False, str(error))]
+    first = CheckResult("settings", True, f"{path} is complete, for the {settings.role.value}")
     return [first, *(_found(name, check, settings) for name, check in _CHECKS.items())]
 
 
-def _found(name: str, check: Check, settings: Settings) -> Finding:
+def _found(name: str, check: Check, settings: Settings) -> CheckResult:
     try:
-        return Finding(name, True, check(settings))
+        return CheckResult(name, True, check(settings))
     except (CroupierError, ValueError, OSError) as error:
-        return Finding(name, False, " ".join(str(error).split()))
+        return CheckResult(name, False, " ".join(str(error).split()))
 
 
 def _randomness(_settings: Settings) -> str:

@@ -9,8 +9,8 @@ import httpx
 
 from croupier.service.analyzer.store import AnalyzerStore
 from croupier.service.http.reasons import Refusal
-from croupier.service.settings import Role, Settings, Short
-from croupier.service.shuffler.rows import BatchState, State
+from croupier.service.settings import Role, Settings, ShortBatchPolicy
+from croupier.service.shuffler.rows import BatchRow, BatchState
 from croupier.service.shuffler.store import ShufflerStore
 from croupier.service.startup import StartError, checked_plan
 from croupier.service.storage.database import Database
@@ -20,7 +20,7 @@ TIMEOUT = 5.0
 
 
 @dataclass(frozen=True)
-class Neighbour:
+class ServiceStatus:
     """What a running service says of itself, as far as it can be reached."""
 
     url: str
@@ -40,7 +40,7 @@ class Neighbour:
 
 
 @dataclass(frozen=True)
-class Status:
+class PlanStatus:
     """Where a plan stands, why it is not further, and what to do about it."""
 
     role: str
@@ -49,8 +49,8 @@ class Status:
     advice: str
     moving: bool
     facts: dict[str, Any] = field(default_factory=dict)
-    own: Neighbour | None = None
-    peer: Neighbour | None = None
+    own: ServiceStatus | None = None
+    peer: ServiceStatus | None = None
 
     @property
     def content(self) -> dict[str, Any]:
@@ -58,16 +58,16 @@ class Status:
         return {"kind": "status", **asdict(self)}
 
 
-def ask(url: str | None) -> Neighbour | None:
+def ask(url: str | None) -> ServiceStatus | None:
     """A service's own word on whether it is ready; None if nobody knows where it is."""
     if url is None:
         return None
     try:
         told = httpx.get(f"{url}/readyz", timeout=TIMEOUT, trust_env=False).json()
         waiting = tuple(str(one) for one in told["waiting_for"])
-        return Neighbour(url, True, bool(told["ready"]), waiting, str(told["trouble"]))
+        return ServiceStatus(url, True, bool(told["ready"]), waiting, str(told["trouble"]))
     except (httpx.HTTPError, ValueError, KeyError, TypeError):
-        return Neighbour(url, False)
+        return ServiceStatus(url, False)
 
 
 def own_url(settings: Settings) -> str | None:
@@ -76,7 +76,7 @@ def own_url(settings: Settings) -> str | None:
     return f"http://{listen.host}:{listen.port}" if listen.port else None
 
 
-def status(settings: Settings) -> Status:
+def status(settings: Settings) -> PlanStatus:
     """The answer, from this role's database and from what both services say."""
     database = Database.open(settings.database, settings.role.value)
     own, peer = ask(own_url(settings)), ask(settings.peer.url)
@@ -89,14 +89,14 @@ def status(settings: Settings) -> Status:
 
 
 @dataclass(frozen=True)
-class Retired:
+class RetiredPlan:
     """A plan that was ended early, and how many reports of its newest batch were dropped."""
 
     plan: str
     dropped: int
 
 
-def retire(settings: Settings, abandon: bool = False) -> Retired:
+def retire(settings: Settings, abandon: bool = False) -> RetiredPlan:
     """End the shuffler's plan, ``abandon`` a batch that is on its way; again changes nothing."""
     if settings.role is not Role.SHUFFLER:
         raise SettingsError("a plan is retired at the shuffler, these are the analyzer's settings")
@@ -106,7 +106,7 @@ def retire(settings: Settings, abandon: bool = False) -> Retired:
         store = ShufflerStore(database)
         if plan.id not in {state.id for state in store.plans()}:
             raise StartError(f"plan {plan.id} has not begun here, there is nothing to retire")
-        return Retired(plan.id, store.retire(plan.id, abandon))
+        return RetiredPlan(plan.id, store.retire(plan.id, abandon))
     except Refusal as refused:
         advice = "try again in a moment, or give it up with --abandon"
         raise StartError(f"{refused}; {advice}") from refused
@@ -115,41 +115,41 @@ def retire(settings: Settings, abandon: bool = False) -> Retired:
 
 
 def _shuffler_status(
-    settings: Settings, store: ShufflerStore, own: Neighbour | None, peer: Neighbour | None
-) -> Status:
+    settings: Settings, store: ShufflerStore, own: ServiceStatus | None, peer: ServiceStatus | None
+) -> PlanStatus:
     plan = checked_plan(settings)
     known = {state.id: state for state in store.plans()}
     if plan.id not in known:
         answer = "The plan has not begun: its first batch opens with the analyzer's first model."
-        return Status("shuffler", plan.id, answer, _reach(own, peer), False, {}, own, peer)
+        return PlanStatus("shuffler", plan.id, answer, _reach(own, peer), False, {}, own, peer)
     batch = store.current(plan.id)
     if known[plan.id].ended:
         answer = f"The plan has ended with batch {batch.index}; nothing more is released."
-        return Status("shuffler", plan.id, answer, "", True, facts(batch), own, peer)
+        return PlanStatus("shuffler", plan.id, answer, "", True, facts(batch), own, peer)
     answer = why(batch)
     advice = _advice(batch, settings, own, peer)
-    moving = batch.state is State.OPEN and batch.room > 0
-    return Status("shuffler", plan.id, answer, advice, moving, facts(batch), own, peer)
+    moving = batch.state is BatchState.OPEN and batch.room > 0
+    return PlanStatus("shuffler", plan.id, answer, advice, moving, facts(batch), own, peer)
 
 
-def why(batch: BatchState) -> str:
+def why(batch: BatchRow) -> str:
     """Why a batch has not been released, or what it waits for since."""
     name = f"Batch {batch.index}"
-    if batch.state is State.OPEN and batch.room:
+    if batch.state is BatchState.OPEN and batch.room:
         return (
             f"{name} is open and has {batch.filled} of {batch.size} reports. It is released when "
             f"it is complete, never short: {batch.room} are missing.{_again(batch)}"
         )
-    if batch.state is State.OPEN:
+    if batch.state is BatchState.OPEN:
         return f"{name} is complete with {batch.size} reports and is about to be sealed."
-    if batch.state is State.SEALED:
+    if batch.state is BatchState.SEALED:
         return f"{name} is sealed and is about to be shuffled and released."
-    if batch.state is State.RELEASED:
+    if batch.state is BatchState.RELEASED:
         return f"{name} is released; the analyzer has not acknowledged it."
     return f"{name} is acknowledged, its reports are about to be deleted."
 
 
-def _again(batch: BatchState) -> str:
+def _again(batch: BatchRow) -> str:
     """That this is not the first attempt."""
     return (
         f" It was emptied and begun again, {batch.attempt} times so far: it stayed short, or of "
@@ -159,7 +159,7 @@ def _again(batch: BatchState) -> str:
     )
 
 
-def facts(batch: BatchState) -> dict[str, Any]:
+def facts(batch: BatchRow) -> dict[str, Any]:
     """What is public of a batch; its keys stay where they are."""
     return {
         "batch": batch.index,
@@ -175,20 +175,22 @@ def facts(batch: BatchState) -> dict[str, Any]:
 
 
 def _advice(
-    batch: BatchState, settings: Settings, own: Neighbour | None, peer: Neighbour | None
+    batch: BatchRow, settings: Settings, own: ServiceStatus | None, peer: ServiceStatus | None
 ) -> str:
-    if batch.state is not State.OPEN or batch.room == 0:
+    if batch.state is not BatchState.OPEN or batch.room == 0:
         return _reach(own, peer)
     rules = settings.batches
     after = f"after {rules.after_seconds:g} seconds"
     return {
-        Short.WAIT: "Wait for more users, or set batches.short to pad or drop.",
-        Short.PAD: f"It is padded {after}, once {rules.floor:.0%} of its reports are real.",
-        Short.DROP: f"It is dropped and begun again {after}.",
+        ShortBatchPolicy.WAIT: "Wait for more users, or set batches.short to pad or drop.",
+        ShortBatchPolicy.PAD: (
+            f"It is padded {after}, once {rules.floor:.0%} of its reports are real."
+        ),
+        ShortBatchPolicy.DROP: f"It is dropped and begun again {after}.",
     }[rules.short]
 
 
-def _reach(own: Neighbour | None, peer: Neighbour | None) -> str:
+def _reach(own: ServiceStatus | None, peer: ServiceStatus | None) -> str:
     """The first thing that stands between a complete batch and the next model."""
     if own is not None and not own.reachable:
         return "Start the shuffler: croupier serve shuffler --config FILE."
@@ -202,12 +204,14 @@ def _reach(own: Neighbour | None, peer: Neighbour | None) -> str:
 
 
 def _analyzer_status(
-    settings: Settings, store: AnalyzerStore, own: Neighbour | None, peer: Neighbour | None
-) -> Status:
+    settings: Settings, store: AnalyzerStore, own: ServiceStatus | None, peer: ServiceStatus | None
+) -> PlanStatus:
     plan = checked_plan(settings)
     if plan.id not in store.plans():
         advice = "Start the analyzer: croupier serve analyzer --config FILE."
-        return Status("analyzer", plan.id, "The plan has not begun.", advice, False, {}, own, peer)
+        return PlanStatus(
+            "analyzer", plan.id, "The plan has not begun.", advice, False, {}, own, peer
+        )
     published = store.newest(plan.id)
     facts = {
         "model_version": published.model.version,
@@ -223,4 +227,4 @@ def _analyzer_status(
             "come from the shuffler."
         )
         advice = "Ask the shuffler's operator for: croupier status --config FILE."
-    return Status("analyzer", plan.id, answer, advice, True, facts, own, peer)
+    return PlanStatus("analyzer", plan.id, answer, advice, True, facts, own, peer)

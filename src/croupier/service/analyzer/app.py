@@ -16,12 +16,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from croupier.service.analyzer.metrics import AnalyzerMetrics
-from croupier.service.analyzer.receiving import Answer, Delivery
-from croupier.service.console import Ages, AnalyzerSight, console_routes
+from croupier.service.analyzer.receiving import Answer, BatchReceiver
+from croupier.service.console import AnalyzerView, ModelAge, console_routes
 from croupier.service.http import guards, logs, metrics, responses
 from croupier.service.http.openapi import analyzer_api
 from croupier.service.http.reasons import Reason, Refusal
-from croupier.service.keys.peer_keys import Trust
+from croupier.service.keys.peer_keys import PeerKeys
 from croupier.service.messages.handover import SIGNATURE
 from croupier.service.startup import AnalyzerParts
 
@@ -47,14 +47,14 @@ class AnalyzerApp:
     ) -> None:
         self.parts = parts
         self.metrics = AnalyzerMetrics()
-        self._trust = Trust("shuffler", parts.trusted, parts.settings.peer.url, transport)
-        self._delivery = Delivery(parts, self._trust)
+        self._trust = PeerKeys("shuffler", parts.trusted, parts.settings.peer.url, transport)
+        self._delivery = BatchReceiver(parts, self._trust)
         self._reads = ThreadPoolExecutor(1, "reads")
         self._lessons = ThreadPoolExecutor(1, "lessons")
         self._log = logs.logger("analyzer")
         self._waiting = 0
         self._draining = False
-        self._ages = Ages()
+        self._ages = ModelAge()
         self._plan_text = parts.plan.to_json()
         self._routed = Starlette(
             routes=[*self._routes(), *self._console(), *pages],
@@ -90,7 +90,7 @@ class AnalyzerApp:
 
     def _console(self) -> list[Route]:
         """The operator's page, unless it is turned off."""
-        sight = AnalyzerSight(self.parts, self.metrics, self._ages, lambda: self._draining)
+        sight = AnalyzerView(self.parts, self.metrics, self._ages, lambda: self._draining)
         return console_routes(sight.snapshot, self._read) if self.parts.settings.console else []
 
     # What devices read

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 
-class Ages:
+class ModelAge:
     """How long a process has known the newest version; no times are stored, so nobody knows more.
 
     ``seen_new`` is whether the version is newer than what the process began with.

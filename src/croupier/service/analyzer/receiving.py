@@ -13,9 +13,9 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from croupier import wire
 from croupier.errors import SignatureError, WireError
 from croupier.packing import channels
-from croupier.service.analyzer.rows import Published
+from croupier.service.analyzer.rows import PublishedModel
 from croupier.service.http.reasons import Reason, Refusal
-from croupier.service.keys.peer_keys import Trust
+from croupier.service.keys.peer_keys import PeerKeys
 from croupier.service.messages import shares, signed_documents
 from croupier.service.messages.handover import signed_share
 from croupier.service.messages.sealing import Binding, open_rows
@@ -26,10 +26,10 @@ from croupier.wire import BatchHeader, Transport
 Answer = dict[str, Any]
 
 
-class Delivery:
+class BatchReceiver:
     """Takes the batches of one plan. Nothing of a batch is read before its signature fits."""
 
-    def __init__(self, parts: AnalyzerParts, trust: Trust) -> None:
+    def __init__(self, parts: AnalyzerParts, trust: PeerKeys) -> None:
         self._plan = parts.plan
         self._carriage = parts.carriage
         self._store = parts.store
@@ -134,7 +134,7 @@ class Delivery:
         return int(document["content"]["model"]["version"])
 
 
-def learnt(batch: int, published: Published) -> Answer:
+def learnt(batch: int, published: PublishedModel) -> Answer:
     """What the shuffler needs to open the next batch."""
     return {
         "batch": batch,

@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Published:
+class PublishedModel:
     """The newest model after a batch, as a value and as the document that was published.
 
     ``next_batch`` is the index of the batch that reports are now for, None after the last.
@@ -30,7 +30,7 @@ class Published:
 
 
 @dataclass(frozen=True)
-class Arrival:
+class ReceivedBatch:
     """A batch that came: which one, made with which model, and the digest of its bytes."""
 
     plan: Plan
@@ -40,7 +40,7 @@ class Arrival:
 
 
 @dataclass(frozen=True)
-class Progress:
+class PlanProgress:
     """How far a plan is: the next batch, eigenvalues raised and counts clipped so far."""
 
     batch: int
@@ -70,14 +70,14 @@ def plan(transaction: Transaction, plan_id: str) -> Plan:
 _PROGRESS = "SELECT batch, repairs, clipped FROM plans WHERE id = ?"
 
 
-def progress(transaction: Transaction, plan_id: str) -> Progress:
+def progress(transaction: Transaction, plan_id: str) -> PlanProgress:
     """How far the plan is."""
-    return Progress(*_found(plan_id, transaction.one(_PROGRESS, plan_id)))
+    return PlanProgress(*_found(plan_id, transaction.one(_PROGRESS, plan_id)))
 
 
-def locked(transaction: Transaction, plan_id: str) -> Progress:
+def locked(transaction: Transaction, plan_id: str) -> PlanProgress:
     """The same; nobody else learns for this plan until we are done."""
-    return Progress(*_found(plan_id, transaction.one(_PROGRESS + " FOR UPDATE", plan_id)))
+    return PlanProgress(*_found(plan_id, transaction.one(_PROGRESS + " FOR UPDATE", plan_id)))
 
 
 def _found(plan_id: str, row: Row | None) -> Row:
@@ -98,7 +98,7 @@ def publish(transaction: Transaction, model: Model, document: str) -> None:
     )
 
 
-def newest(transaction: Transaction, plan: Plan) -> Published:
+def newest(transaction: Transaction, plan: Plan) -> PublishedModel:
     """The newest model and the batch that is next."""
     row = transaction.one(
         "SELECT version FROM models WHERE plan = ? ORDER BY version DESC LIMIT 1", plan.id
@@ -107,19 +107,19 @@ def newest(transaction: Transaction, plan: Plan) -> Published:
     return _published(transaction, plan, version, progress(transaction, plan.id).batch)
 
 
-def _published(transaction: Transaction, plan: Plan, version: int, batch: int) -> Published:
+def _published(transaction: Transaction, plan: Plan, version: int, batch: int) -> PublishedModel:
     row = transaction.one(
         "SELECT model, document FROM models WHERE plan = ? AND version = ?", plan.id, version
     )
     model, document = _found(plan.id, row)
     next_batch = batch if batch < plan.schedule.batches else None
-    return Published(Model.from_json(model), document, next_batch)
+    return PublishedModel(Model.from_json(model), document, next_batch)
 
 
 # Batches
 
 
-def answered(transaction: Transaction, arrival: Arrival) -> Published | None:
+def answered(transaction: Transaction, arrival: ReceivedBatch) -> PublishedModel | None:
     """What was answered for this batch; None if it is the one to learn from now."""
     row = transaction.one(
         "SELECT digest, version FROM batches WHERE plan = ? AND batch = ?",
@@ -137,7 +137,7 @@ def answered(transaction: Transaction, arrival: Arrival) -> Published | None:
     return _published(transaction, arrival.plan, version, arrival.index + 1)
 
 
-def _expect(transaction: Transaction, arrival: Arrival) -> None:
+def _expect(transaction: Transaction, arrival: ReceivedBatch) -> None:
     """Refuse a batch that is not the next one of its plan."""
     batches = arrival.plan.schedule.batches
     if arrival.index >= batches:
@@ -150,7 +150,7 @@ def _expect(transaction: Transaction, arrival: Arrival) -> None:
 
 
 def store(
-    transaction: Transaction, arrival: Arrival, released: Floats, version: int, repairs: int
+    transaction: Transaction, arrival: ReceivedBatch, released: Floats, version: int, repairs: int
 ) -> None:
     """What was analysed, and which model is the newest after it."""
     transaction.execute(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from croupier import wire
 from croupier.plan import Plan
 from croupier.service.analyzer import rows
-from croupier.service.analyzer.rows import Arrival, Floats, Published
+from croupier.service.analyzer.rows import Floats, PublishedModel, ReceivedBatch
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.messages import share_counts
 from croupier.service.messages.missing_reports import least_opened
@@ -29,7 +29,7 @@ Counts = NDArray[np.int64]
 # The set
 
 
-def decided(transaction: Transaction, arrival: Arrival) -> bytes | None:
+def decided(transaction: Transaction, arrival: ReceivedBatch) -> bytes | None:
     """The set that was decided on, as flags; None if this batch is the one to decide on now."""
     _make_way(transaction, arrival)
     rows.answered(transaction, arrival)
@@ -39,7 +39,7 @@ def decided(transaction: Transaction, arrival: Arrival) -> bytes | None:
     return None if row is None else bytes(row[0])
 
 
-def _make_way(transaction: Transaction, arrival: Arrival) -> None:
+def _make_way(transaction: Transaction, arrival: ReceivedBatch) -> None:
     """An attempt of which too few reports opened has been dropped once other bytes come."""
     plan, index = arrival.plan, arrival.index
     if arrival.digest in dropped_attempts.dropped(transaction, plan.id, index):
@@ -57,7 +57,7 @@ def _make_way(transaction: Transaction, arrival: Arrival) -> None:
         transaction.execute("DELETE FROM batches WHERE plan = ? AND batch = ?", plan.id, index)
 
 
-def decide(transaction: Transaction, arrival: Arrival, opened: bytes, tally: Words) -> None:
+def decide(transaction: Transaction, arrival: ReceivedBatch, opened: bytes, tally: Words) -> None:
     """Keep the set, and the sum of our halves over it."""
     transaction.execute(
         """
@@ -81,13 +81,13 @@ def _count(plan: Plan, index: int, opened: bytes) -> int:
 
 
 @dataclass(frozen=True)
-class Half:
+class ShareSums:
     """Our half of the counts that close with a batch, each over the ``users`` that opened.
 
     ``most`` is what honest reports of so many users could count.
     """
 
-    arrival: Arrival
+    arrival: ReceivedBatch
     users: Counts
     most: Counts
     tally: Words
@@ -109,7 +109,7 @@ class Half:
         return release.settle(counts, self.users)
 
 
-def half(transaction: Transaction, plan: Plan, index: int) -> Half:
+def half(transaction: Transaction, plan: Plan, index: int) -> ShareSums:
     """Our half of a batch whose set was decided."""
     row = transaction.one(
         """
@@ -122,10 +122,10 @@ def half(transaction: Transaction, plan: Plan, index: int) -> Half:
     if row is None:
         raise Refusal(Reason.STALE_BATCH, f"no set of reports was decided on for batch {index}")
     digest, model_hash, share_digest = row
-    arrival = Arrival(plan, index, model_hash, bytes(digest))
+    arrival = ReceivedBatch(plan, index, model_hash, bytes(digest))
     users, most, tally = _closing(transaction, plan, index)
     told = None if share_digest is None else bytes(share_digest)
-    return Half(arrival, users, most, tally.astype(np.uint32), told)
+    return ShareSums(arrival, users, most, tally.astype(np.uint32), told)
 
 
 def _closing(transaction: Transaction, plan: Plan, index: int) -> Counts:
@@ -152,7 +152,7 @@ def _part(transaction: Transaction, plan: Plan, batch: int) -> dict[str, Counts]
     return dict(zip(counted, np.column_stack(columns), strict=True))
 
 
-def settled(transaction: Transaction, ours: Half, share: bytes) -> Published | None:
+def settled(transaction: Transaction, ours: ShareSums, share: bytes) -> PublishedModel | None:
     """What was answered for these two halves; None if they are to be joined now."""
     if ours.share_digest is None:
         return None
@@ -161,7 +161,7 @@ def settled(transaction: Transaction, ours: Half, share: bytes) -> Published | N
     return rows.answered(transaction, ours.arrival)
 
 
-def settle(transaction: Transaction, ours: Half, share: bytes) -> Floats:
+def settle(transaction: Transaction, ours: ShareSums, share: bytes) -> Floats:
     """Join the halves; the sums that are released with the batch."""
     counts, clipped = ours.counts(share)
     plan_id = ours.arrival.plan.id

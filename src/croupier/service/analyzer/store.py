@@ -16,7 +16,7 @@ from croupier.client import deployable
 from croupier.model import Model
 from croupier.plan import Plan
 from croupier.service.analyzer import rows, share_sums
-from croupier.service.analyzer.rows import Arrival, Floats, Published
+from croupier.service.analyzer.rows import Floats, PublishedModel, ReceivedBatch
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.messages.shares import Words
 from croupier.service.messages.signed_documents import LedgerEntry
@@ -43,7 +43,7 @@ class AnalyzerStore:
 
     # What is known
 
-    def open_plan(self, plan: Plan) -> Published:
+    def open_plan(self, plan: Plan) -> PublishedModel:
         """Begin a plan by publishing its first model; again changes nothing."""
         with self._database.transaction() as transaction:
             if rows.begin(transaction, plan):
@@ -63,7 +63,7 @@ class AnalyzerStore:
                 self._plans[plan_id] = rows.plan(transaction, plan_id)
         return self._plans[plan_id]
 
-    def newest(self, plan_id: str) -> Published:
+    def newest(self, plan_id: str) -> PublishedModel:
         """The model that devices should use now."""
         plan = self.plan(plan_id)
         with self._database.reading() as transaction:
@@ -104,13 +104,13 @@ class AnalyzerStore:
 
     # Batches
 
-    def receive(self, batch: Batch, model_hash: str, digest: bytes) -> Published:
+    def receive(self, batch: Batch, model_hash: str, digest: bytes) -> PublishedModel:
         """Learn from a batch whose bytes, of that digest, were verified; again answers the same.
 
         ``model_hash`` is that of the model which its reports were made with.
         """
         plan = self.plan(batch.plan_id)
-        arrival = Arrival(plan, batch.index, model_hash, digest)
+        arrival = ReceivedBatch(plan, batch.index, model_hash, digest)
         with self._database.reading() as transaction:
             known = rows.answered(transaction, arrival)
         if known is not None:
@@ -130,7 +130,7 @@ class AnalyzerStore:
         self, plan_id: str, index: int, model_hash: str, digest: bytes, opened: bytes, tally: Words
     ) -> bytes:
         """The set of reports that opened, as flags, decided by the first call for an attempt."""
-        arrival = Arrival(self.plan(plan_id), index, model_hash, digest)
+        arrival = ReceivedBatch(self.plan(plan_id), index, model_hash, digest)
         with self._database.transaction() as transaction:
             rows.locked(transaction, plan_id)
             decided = share_sums.decided(transaction, arrival)
@@ -138,7 +138,7 @@ class AnalyzerStore:
                 share_sums.decide(transaction, arrival, opened, tally)
             return opened if decided is None else decided
 
-    def settle(self, plan_id: str, index: int, share: bytes) -> Published:
+    def settle(self, plan_id: str, index: int, share: bytes) -> PublishedModel:
         """Learn from the two halves of a batch whose set was decided; again answers the same."""
         plan = self.plan(plan_id)
         with self._database.transaction() as transaction:
@@ -153,7 +153,9 @@ class AnalyzerStore:
         self._roles[plan.id] = role
         return published
 
-    def _learn(self, transaction: Transaction, arrival: Arrival, released: Floats) -> Analyzer:
+    def _learn(
+        self, transaction: Transaction, arrival: ReceivedBatch, released: Floats
+    ) -> Analyzer:
         """The role after the batch. It is kept only once the transaction is durable."""
         plan = arrival.plan
         role = self._role(transaction, plan)

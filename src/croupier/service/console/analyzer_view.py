@@ -8,7 +8,7 @@ from functools import lru_cache
 from croupier.plan import Plan
 from croupier.service.analyzer import rows
 from croupier.service.analyzer.metrics import AnalyzerMetrics
-from croupier.service.analyzer.model_age import Ages
+from croupier.service.analyzer.model_age import ModelAge
 from croupier.service.console.common_view import NEWEST, Snapshot, keys, refused
 from croupier.service.console.rewards import read_rewards
 from croupier.service.startup import AnalyzerParts
@@ -22,14 +22,14 @@ ORDER BY batch DESC LIMIT ?
 """
 
 
-class AnalyzerSight:
+class AnalyzerView:
     """The parts of a running analyzer that its page is about."""
 
     def __init__(
         self,
         parts: AnalyzerParts,
         metrics: AnalyzerMetrics,
-        ages: Ages,
+        ages: ModelAge,
         draining: Callable[[], bool],
     ) -> None:
         self._parts = parts

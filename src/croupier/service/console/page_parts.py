@@ -15,7 +15,7 @@ Rows = tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True)
-class Fact:
+class PageFact:
     """A name and what it is now."""
 
     key: str
@@ -29,7 +29,7 @@ class Fact:
 
 
 @dataclass(frozen=True)
-class Gauge:
+class PageGauge:
     """How much of something there is, of how much."""
 
     key: str
@@ -50,7 +50,7 @@ class Gauge:
 
 
 @dataclass(frozen=True)
-class Table:
+class PageTable:
     """Rows under a caption; ``empty`` is said where there are none."""
 
     key: str
@@ -66,7 +66,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Trend:
+class TrendLine:
     """Numbers from 0 to 1 in their order; ``text`` says what the line shows."""
 
     key: str
@@ -92,15 +92,15 @@ class Trend:
         return {"texts": {self.key: self.text}, "trends": {self.key: self.points}}
 
 
-Part = Fact | Gauge | Table | Trend
+PagePart = PageFact | PageGauge | PageTable | TrendLine
 
 
 @dataclass(frozen=True)
-class Section:
+class PageSection:
     """Parts under a heading."""
 
     title: str
-    parts: tuple[Part, ...]
+    parts: tuple[PagePart, ...]
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Page:
     plan: str
     news: str
     draining: bool = False
-    sections: tuple[Section, ...] = field(default=())
+    sections: tuple[PageSection, ...] = field(default=())
 
     @property
     def shown(self) -> Shown:

@@ -11,8 +11,8 @@ from croupier.service.console.common_view import NEWEST, Snapshot, keys, refused
 from croupier.service.http.metrics import ACCEPTED
 from croupier.service.shuffler import rows
 from croupier.service.shuffler.metrics import ShufflerMetrics
-from croupier.service.shuffler.open_batch import Newest
-from croupier.service.shuffler.rows import BatchState
+from croupier.service.shuffler.open_batch import OpenBatch
+from croupier.service.shuffler.rows import BatchRow
 from croupier.service.startup import ShufflerParts
 from croupier.service.storage.database import Transaction
 
@@ -23,11 +23,11 @@ WHERE plan = ? ORDER BY batch DESC LIMIT ?
 
 
 @dataclass(frozen=True)
-class ShufflerSight:
+class ShufflerView:
     """The parts of a running shuffler that its page is about."""
 
     parts: ShufflerParts
-    newest: Newest
+    newest: OpenBatch
     metrics: ShufflerMetrics
     trouble: Callable[[], str]
     draining: Callable[[], bool]
@@ -82,6 +82,6 @@ def _newest(transaction: Transaction, plan_id: str) -> list[Snapshot]:
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
-def _batch(batch: BatchState) -> dict[str, Any]:
+def _batch(batch: BatchRow) -> dict[str, Any]:
     """What is public of a batch, and what it waits for."""
     return {**status.facts(batch), "why": status.why(batch)}

@@ -30,8 +30,8 @@ from croupier.service.demo.local_services import (
     model_version,
     start_process,
 )
-from croupier.service.demo.reward_file import Trend
-from croupier.service.demo.simulated_users import Crowd, People, Played
+from croupier.service.demo.reward_file import RewardFile
+from croupier.service.demo.simulated_users import DeviceRound, SimulatedUsers, WorkerTask
 from croupier.service.messages.sealing import OVERHEAD
 from croupier.service.messages.signed_documents import LedgerEntry, verify_chain
 
@@ -72,7 +72,7 @@ class DemoReport:
         return {"kind": "demo", **asdict(self)}
 
 
-class Stop:
+class StopSignal:
     """Ctrl-C and its kin: noted when they come, heeded where no process is half started."""
 
     def __init__(self) -> None:
@@ -116,21 +116,21 @@ def run_demo(
     """Run both services and all devices; whatever happens, no process is left running."""
     started = time.monotonic()
     plan = demo_plan(devices)
-    with Stop() as stop, ExitStack() as stack:
+    with StopSignal() as stop, ExitStack() as stack:
         place = directory / "services"
         services = stack.enter_context(
             LocalServices(place, plan, first=reward_file.SETTING, between=stop.heed)
         )
         for role in ROLES:
             announce(role, services.url(role))
-        known = Trend(place / "analyzer" / reward_file.FILE, plan)
+        known = RewardFile(place / "analyzer" / reward_file.FILE, plan)
         played = []
         for one in _played(stack, services, directory / "devices", devices, seed, progress):
             known.add(one)
             played.append(one)
         entries = _settled_ledger(services, plan, played)
         version = model_version(services.settings)
-    people = People(DIM, ARMS, seed)
+    people = SimulatedUsers(DIM, ARMS, seed)
     return DemoReport(
         plan.id,
         devices,
@@ -155,11 +155,13 @@ def _played(
     devices: int,
     seed: int,
     progress: Progress,
-) -> Iterator[Played]:
+) -> Iterator[DeviceRound]:
     """Everything that the devices did, in worker processes."""
     lines: queue.Queue[str] = queue.Queue()
     for first in range(WORKERS):
-        crowd = Crowd(services.settings, str(directory), DIM, ARMS, seed, devices, first, WORKERS)
+        crowd = WorkerTask(
+            services.settings, str(directory), DIM, ARMS, seed, devices, first, WORKERS
+        )
         worker = start_process(
             "croupier.service.demo.simulated_users", [crowd.to_json()], subprocess.PIPE
         )
@@ -178,7 +180,7 @@ def _forward(worker: subprocess.Popen[bytes], lines: queue.Queue[str]) -> None:
 
 def _gathered(
     lines: queue.Queue[str], services: LocalServices, devices: int, progress: Progress
-) -> Iterator[Played]:
+) -> Iterator[DeviceRound]:
     """The devices as they finish, until every worker has ended."""
     done, ended = 0, 0
     while ended < WORKERS:
@@ -198,14 +200,16 @@ def _gathered(
         raise LocalError(f"only {done} of {devices} devices came back")
 
 
-def _parsed(line: str) -> Played:
+def _parsed(line: str) -> DeviceRound:
     try:
-        return Played(**json.loads(line))
+        return DeviceRound(**json.loads(line))
     except (ValueError, TypeError) as error:
         raise LocalError(f"a worker said: {line}") from error
 
 
-def _settled_ledger(services: LocalServices, plan: Plan, played: list[Played]) -> list[LedgerEntry]:
+def _settled_ledger(
+    services: LocalServices, plan: Plan, played: list[DeviceRound]
+) -> list[LedgerEntry]:
     """The ledger once it has every batch that was completed."""
     accepted = sum(one.batch is not None for one in played)
     totals = itertools.accumulate(plan.schedule.sizes())

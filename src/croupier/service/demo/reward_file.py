@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 
 from croupier.plan import Plan
-from croupier.service.demo.simulated_users import Played
+from croupier.service.demo.simulated_users import DeviceRound
 
 FILE = "rewards.json"
 SETTING = f'rewards = "{FILE}"\n'
 
 
-class Trend:
+class RewardFile:
     """A file with the mean reward of every complete batch, replaced as a whole."""
 
     def __init__(self, path: Path, plan: Plan) -> None:
@@ -20,7 +20,7 @@ class Trend:
         self._plan = plan
         self._means: dict[int, list[float]] = {}
 
-    def add(self, played: Played) -> None:
+    def add(self, played: DeviceRound) -> None:
         """Note a user; the file is written when that completes a batch."""
         if played.batch is None:
             return

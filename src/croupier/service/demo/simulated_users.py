@@ -18,7 +18,7 @@ import numpy as np
 
 from croupier.service.device.device import Device
 from croupier.service.device.settings import DeviceSettings
-from croupier.service.device.upload import Outcome
+from croupier.service.device.upload import UploadOutcome
 from croupier.simulation.problems import BLOCK, Contextual, Users
 from croupier.wire import Transport
 
@@ -27,7 +27,7 @@ PATIENCE = 120.0
 
 
 @dataclass(frozen=True)
-class Crowd:
+class WorkerTask:
     """Who takes part: users ``first``, ``first + step``, ... of one seed's world."""
 
     settings: DeviceSettings
@@ -44,7 +44,7 @@ class Crowd:
         return json.dumps(asdict(self))
 
     @classmethod
-    def from_json(cls, text: str) -> Crowd:
+    def from_json(cls, text: str) -> WorkerTask:
         """Read it back."""
         told = json.loads(text)
         fixed = told["settings"]
@@ -55,7 +55,7 @@ class Crowd:
 
 
 @dataclass(frozen=True)
-class Played:
+class DeviceRound:
     """What one user's device did: the arm, what it is worth, and the batch that has its report.
 
     ``batch`` is None where the report did not get in; ``outcome`` says why.
@@ -68,7 +68,7 @@ class Played:
     outcome: str
 
 
-class People:
+class SimulatedUsers:
     """The users of one seed: the same whatever anybody does."""
 
     def __init__(self, dim: int, arms: int, seed: int) -> None:
@@ -89,7 +89,7 @@ def account(seed: int, user: int) -> bytes:
     return hashlib.sha256(f"croupier demo account {seed} {user}".encode()).digest()
 
 
-def play(crowd: Crowd, people: People, user: int, http: httpx.Client) -> Played:
+def play(crowd: WorkerTask, people: SimulatedUsers, user: int, http: httpx.Client) -> DeviceRound:
     """One user: fetch the model, play an arm, report the reward."""
     features, means, uniform = people.user(user)
     home = Path(crowd.directory) / f"{user:06d}"
@@ -98,14 +98,14 @@ def play(crowd: Crowd, people: People, user: int, http: httpx.Client) -> Played:
         ticket = device.choose(features)
         device.reward(ticket, float(uniform < means[ticket.arm]))
         outcome = device.flush(PATIENCE)
-        batch = device.accepted[-1] if outcome is Outcome.ACCEPTED else None
+        batch = device.accepted[-1] if outcome is UploadOutcome.ACCEPTED else None
         why = outcome.name.lower() if batch is not None else device.trouble or outcome.name.lower()
-    return Played(user, ticket.arm, float(means[ticket.arm]), batch, why)
+    return DeviceRound(user, ticket.arm, float(means[ticket.arm]), batch, why)
 
 
-def play_all(crowd: Crowd, http: httpx.Client) -> Iterator[Played]:
+def play_all(crowd: WorkerTask, http: httpx.Client) -> Iterator[DeviceRound]:
     """Every user of the crowd, several at a time, in order."""
-    people = People(crowd.dim, crowd.arms, crowd.seed)
+    people = SimulatedUsers(crowd.dim, crowd.arms, crowd.seed)
     wanted = range(crowd.first, crowd.users, crowd.step)
     for user in range(0, crowd.users, BLOCK):
         people.user(user)  # drawn before the threads start
@@ -119,7 +119,7 @@ def play_all(crowd: Crowd, http: httpx.Client) -> Iterator[Played]:
 def main() -> None:
     """Play the crowd that the only argument describes."""
     with httpx.Client(trust_env=False) as http:
-        for played in play_all(Crowd.from_json(sys.argv[1]), http):
+        for played in play_all(WorkerTask.from_json(sys.argv[1]), http):
             print(json.dumps(asdict(played)), flush=True)
 
 

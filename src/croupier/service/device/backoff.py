@@ -10,7 +10,7 @@ FIRST, LONGEST = 0.25, 8.0
 MOST_TRIES = 32
 
 
-class Waits:
+class Backoff:
     """No more than ``patience`` seconds in all, and no more than 32 tries."""
 
     def __init__(self, patience: float, sleep: Callable[[float], None]) -> None:

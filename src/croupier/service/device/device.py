@@ -24,12 +24,12 @@ from croupier.contribution import contribution
 from croupier.model import Model
 from croupier.packing import sized
 from croupier.plan import Plan
-from croupier.service.device.backoff import PATIENCE, Waits
-from croupier.service.device.http import LaterRefusal, Services, UnreachableError
+from croupier.service.device.backoff import PATIENCE, Backoff
+from croupier.service.device.http import LaterRefusal, ServiceClient, UnreachableError
 from croupier.service.device.settings import DeviceSettings
-from croupier.service.device.store import DeviceFiles, OpenChoice, Queued
-from croupier.service.device.upload import Outcome, Sender
-from croupier.service.device.verification import Announced, Beliefs
+from croupier.service.device.store import DeviceFiles, OpenChoice, QueuedReport
+from croupier.service.device.upload import Uploader, UploadOutcome
+from croupier.service.device.verification import AnnouncedKeys, VerifiedDocuments
 from croupier.service.http.reasons import Reason, Refusal
 
 
@@ -63,10 +63,10 @@ class Device:
         self._files = DeviceFiles(directory, settings.plan_id)
         self._own_http = http is None
         self._http = httpx.Client(follow_redirects=False) if http is None else http
-        services = Services(settings, self._http)
-        announced = Announced(settings, services, self._files)
-        self._beliefs = Beliefs(settings, services, self._files, announced)
-        self._sender = Sender(settings, account, self._files, services, announced, self._beliefs)
+        services = ServiceClient(settings, self._http)
+        announced = AnnouncedKeys(settings, services, self._files)
+        self._beliefs = VerifiedDocuments(settings, services, self._files, announced)
+        self._sender = Uploader(settings, account, self._files, services, announced, self._beliefs)
         self._sleep = sleep
 
     def __enter__(self) -> Self:
@@ -158,13 +158,13 @@ class Device:
         if state.queued is not None:
             raise Refusal(Reason.DUPLICATE_USER, "a report is queued already")
         self._sender.require_allowance()
-        queued = Queued(choice.feature, float(value))
+        queued = QueuedReport(choice.feature, float(value))
         self._files.write(replace(state.without_choice(choice.ticket), queued=queued))
 
-    def flush(self, patience: float = PATIENCE) -> Outcome:
+    def flush(self, patience: float = PATIENCE) -> UploadOutcome:
         """Send the queued report, waiting no more than ``patience`` seconds in all."""
         self._require_in()
-        waits = Waits(patience, self._sleep)
+        waits = Backoff(patience, self._sleep)
         while self._files.state.queued is not None:
             try:
                 outcome = self._sender.send()
@@ -178,8 +178,8 @@ class Device:
                 self._sender.trouble = str(error)
                 more = waits.longer()
             if not more:
-                return Outcome.WAITING
-        return Outcome.NOTHING
+                return UploadOutcome.WAITING
+        return UploadOutcome.NOTHING
 
     def opt_out(self) -> None:
         """Leave at once and for good: what is queued is deleted, nothing is sent any more."""

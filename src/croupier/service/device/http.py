@@ -57,7 +57,7 @@ class BatchOffer:
     attempt: int = 0
 
 
-class Services:
+class ServiceClient:
     """Both services, by plain calls."""
 
     def __init__(self, settings: DeviceSettings, http: httpx.Client) -> None:

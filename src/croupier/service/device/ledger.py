@@ -27,7 +27,7 @@ class StateError(CroupierError):
     """What a device has on disk is damaged, or in use by another process."""
 
 
-class Participation:
+class ParticipationLedger:
     """The lines of one device, over the life of a plan and of those that succeed it."""
 
     def __init__(self, directory: Path) -> None:

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from croupier.service.device.ledger import Participation, StateError
+from croupier.service.device.ledger import ParticipationLedger, StateError
 
 PLAN, MODEL, STATE, LOCK = "plan.json", "model.json", "state.json", "lock"
 
@@ -30,7 +30,7 @@ class OpenChoice:
 
 
 @dataclass(frozen=True)
-class Queued:
+class QueuedReport:
     """What is to be reported, as the user's device alone may know it."""
 
     feature: tuple[float, ...]
@@ -38,7 +38,7 @@ class Queued:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedReport:
     """A report made for one batch. ``messages`` are randomised once, ``record`` is what is sent.
 
     ``uncertain``: the record was sent, or was about to be, without an answer.
@@ -62,21 +62,21 @@ class KnownKeys:
 
 
 @dataclass(frozen=True)
-class State:
+class DeviceState:
     """``batch`` is the newest that was ever seen open; it never goes back."""
 
     plan: str
     batch: int = 0
     choices: tuple[OpenChoice, ...] = ()
-    queued: Queued | None = None
-    prepared: Prepared | None = None
+    queued: QueuedReport | None = None
+    prepared: PreparedReport | None = None
     keys: dict[str, KnownKeys] = field(default_factory=dict)
 
-    def with_choice(self, choice: OpenChoice, most: int) -> State:
+    def with_choice(self, choice: OpenChoice, most: int) -> DeviceState:
         """One more open choice; of more than ``most`` the oldest are forgotten."""
         return replace(self, choices=(*self.choices, choice)[-most:])
 
-    def without_choice(self, ticket: str) -> State:
+    def without_choice(self, ticket: str) -> DeviceState:
         """The choice's reward has come."""
         return replace(self, choices=tuple(one for one in self.choices if one.ticket != ticket))
 
@@ -87,7 +87,7 @@ class State:
                 return choice
         raise ValueError(f"ticket must be that of an open choice, got {ticket!r}")
 
-    def done(self) -> State:
+    def done(self) -> DeviceState:
         """Nothing is queued any more."""
         return replace(self, queued=None, prepared=None)
 
@@ -100,23 +100,23 @@ class DeviceFiles:
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = _locked(self.directory / LOCK)
         try:
-            self.ledger = Participation(self.directory)
+            self.ledger = ParticipationLedger(self.directory)
         except BaseException:
             self.close()
             raise
         if self.ledger.opted_out:
             self.erase()
-        self._state = self._read(STATE, _state) or State(plan_id)
+        self._state = self._read(STATE, _state) or DeviceState(plan_id)
         if self._state.plan != plan_id:
             self.erase()
-            self._state = State(plan_id)
+            self._state = DeviceState(plan_id)
 
     @property
-    def state(self) -> State:
+    def state(self) -> DeviceState:
         """As it was last written."""
         return self._state
 
-    def write(self, state: State) -> None:
+    def write(self, state: DeviceState) -> None:
         """Replace the state."""
         self.write_text(STATE, json.dumps(_content(state)))
         self._state = state
@@ -145,7 +145,7 @@ class DeviceFiles:
     def forget(self) -> None:
         """Delete everything but the ledger, and hold nothing in memory."""
         self.erase()
-        self._state = State(self._state.plan)
+        self._state = DeviceState(self._state.plan)
 
     def close(self) -> None:
         """Let another process use the directory."""
@@ -172,7 +172,7 @@ def _locked(path: Path) -> int:
     return descriptor
 
 
-def _content(state: State) -> dict[str, Any]:
+def _content(state: DeviceState) -> dict[str, Any]:
     content = asdict(state)
     if state.prepared is not None:
         for name in ("messages", "record"):
@@ -180,23 +180,23 @@ def _content(state: State) -> dict[str, Any]:
     return content
 
 
-def _state(told: dict[str, Any]) -> State:
+def _state(told: dict[str, Any]) -> DeviceState:
     queued, prepared = told["queued"], told["prepared"]
-    return State(
+    return DeviceState(
         str(told["plan"]),
         int(told["batch"]),
         tuple(OpenChoice(one["ticket"], tuple(one["feature"])) for one in told["choices"]),
-        None if queued is None else Queued(tuple(queued["feature"]), float(queued["reward"])),
+        None if queued is None else QueuedReport(tuple(queued["feature"]), float(queued["reward"])),
         None if prepared is None else _prepared(prepared),
         {role: _known(keys) for role, keys in told["keys"].items()},
     )
 
 
-def _prepared(told: dict[str, Any]) -> Prepared:
+def _prepared(told: dict[str, Any]) -> PreparedReport:
     messages, record = (bytes.fromhex(told[name]) for name in ("messages", "record"))
     place = int(told["batch"]), told["model_hash"]
     attempt = int(told.get("attempt", 0))
-    return Prepared(*place, messages, record, bool(told["uncertain"]), attempt)
+    return PreparedReport(*place, messages, record, bool(told["uncertain"]), attempt)
 
 
 def _known(told: dict[str, Any]) -> KnownKeys:

@@ -12,10 +12,10 @@ from enum import Enum
 from croupier import wire
 from croupier.client import Client
 from croupier.plan import Plan
-from croupier.service.device.http import WAIT, BatchOffer, LaterRefusal, Services
+from croupier.service.device.http import WAIT, BatchOffer, LaterRefusal, ServiceClient
 from croupier.service.device.settings import DeviceSettings
-from croupier.service.device.store import DeviceFiles, Prepared
-from croupier.service.device.verification import Announced, Beliefs
+from croupier.service.device.store import DeviceFiles, PreparedReport
+from croupier.service.device.verification import AnnouncedKeys, VerifiedDocuments
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.messages.records import Address, package
 from croupier.service.messages.sealing import NO_PUBLIC_KEY, Binding
@@ -35,7 +35,7 @@ OVER = {Reason.PARTICIPATION_LIMIT, Reason.PLAN_ENDED}
 """Nothing that is queued can be sent any more."""
 
 
-class Outcome(Enum):
+class UploadOutcome(Enum):
     """What became of the queued report."""
 
     NOTHING = "nothing was queued"
@@ -44,7 +44,7 @@ class Outcome(Enum):
     LOST = "nobody knows whether it was counted; it counts as spent and is not sent again"
 
 
-class Sender:
+class Uploader:
     """Takes the queued report of one device to the shuffler, a try at a time."""
 
     def __init__(
@@ -52,9 +52,9 @@ class Sender:
         settings: DeviceSettings,
         account: bytes,
         files: DeviceFiles,
-        services: Services,
-        announced: Announced,
-        beliefs: Beliefs,
+        services: ServiceClient,
+        announced: AnnouncedKeys,
+        beliefs: VerifiedDocuments,
     ) -> None:
         self._settings = settings
         self._account = account
@@ -82,7 +82,7 @@ class Sender:
         if self._files.ledger.remaining(self._plan.id, allowed, again) == 0:
             raise Refusal(Reason.PARTICIPATION_LIMIT, f"the plan allows {allowed}")
 
-    def send(self) -> Outcome | None:
+    def send(self) -> UploadOutcome | None:
         """Try once; None if it is worth another try."""
         try:
             return self._tried()
@@ -91,10 +91,10 @@ class Sender:
                 self._files.write(self._files.state.done())
             raise
 
-    def _tried(self) -> Outcome | None:
+    def _tried(self) -> UploadOutcome | None:
         prepared = self._prepared()
         if prepared is None:
-            return Outcome.WAITING
+            return UploadOutcome.WAITING
         self._keep(replace(prepared, uncertain=True))
         self._files.ledger.spend(self._plan.id, prepared.batch, prepared.attempt)
         try:
@@ -108,17 +108,17 @@ class Sender:
         self._files.ledger.accept(self._plan.id, prepared.batch)
         self._files.write(self._files.state.done())
         self.trouble = ""
-        return Outcome.ACCEPTED
+        return UploadOutcome.ACCEPTED
 
     # Refusals
 
-    def _refused(self, prepared: Prepared, refusal: Refusal) -> Outcome | None:
+    def _refused(self, prepared: PreparedReport, refusal: Refusal) -> UploadOutcome | None:
         """These bytes are not in; the same bytes sent before may be, if that is uncertain."""
         reason = refusal.reason
         if reason is Reason.DUPLICATE_USER:
             # Another device of this account is in the batch, so that it is rightly spent.
             self._keep(None)
-            return Outcome.WAITING
+            return UploadOutcome.WAITING
         if reason is Reason.PARTICIPATION_LIMIT:
             self._files.ledger.exhaust(self._plan.id)
             raise refusal
@@ -128,25 +128,25 @@ class Sender:
             self._give_up(prepared)
         raise refusal
 
-    def _again(self, prepared: Prepared) -> Outcome | None:
+    def _again(self, prepared: PreparedReport) -> UploadOutcome | None:
         """What was drawn is sealed again, unless its first bytes may be in after all."""
         if prepared.uncertain:
             self._files.write(self._files.state.done())
-            return Outcome.LOST
+            return UploadOutcome.LOST
         self._keep(replace(prepared, record=b""))
         return None
 
-    def _give_up(self, prepared: Prepared) -> None:
+    def _give_up(self, prepared: PreparedReport) -> None:
         """The report for this batch is in nobody's hands."""
         self._files.ledger.refund(self._plan.id, prepared.batch)
         self._keep(None)
 
-    def _keep(self, prepared: Prepared | None) -> None:
+    def _keep(self, prepared: PreparedReport | None) -> None:
         self._files.write(replace(self._files.state, prepared=prepared))
 
     # Preparing
 
-    def _prepared(self) -> Prepared | None:
+    def _prepared(self) -> PreparedReport | None:
         """The report as it was made before, or one for the open batch; None if that has ours."""
         kept = self._files.state.prepared
         if kept is not None and kept.record:
@@ -180,14 +180,14 @@ class Sender:
         client.update(self._beliefs.model, offer.index)
         return client.report(queued.feature, queued.reward).messages
 
-    def _packaged(self, offer: BatchOffer, messages: Messages) -> Prepared:
+    def _packaged(self, offer: BatchOffer, messages: Messages) -> PreparedReport:
         model = self._beliefs.model
         place = (self._plan.id, offer.index, model.version, model.hash)
         binding = Binding(self._settings.transport, *place, self._inner_key(offer))
         key = self._announced.require("shuffler", offer.key)
         record = package(self._plan, messages, Address(binding, key, self._account))
         drawn = wire.encode_report(shapes_of(messages), messages)
-        return Prepared(
+        return PreparedReport(
             offer.index, model.hash, drawn, record, uncertain=False, attempt=offer.attempt
         )
 

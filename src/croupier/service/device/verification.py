@@ -11,7 +11,7 @@ from typing import TypeVar
 from croupier.errors import CroupierError, SignatureError
 from croupier.model import Model
 from croupier.plan import Plan
-from croupier.service.device.http import Services
+from croupier.service.device.http import ServiceClient
 from croupier.service.device.settings import DeviceSettings, trusted
 from croupier.service.device.store import MODEL, PLAN, DeviceFiles, KnownKeys
 from croupier.service.http.reasons import Reason, Refusal
@@ -49,10 +49,12 @@ def _checked_plan(text: str) -> Plan:
     return plan
 
 
-class Announced:
+class AnnouncedKeys:
     """The keys of both roles: followed from the pinned ones, never back."""
 
-    def __init__(self, settings: DeviceSettings, services: Services, files: DeviceFiles) -> None:
+    def __init__(
+        self, settings: DeviceSettings, services: ServiceClient, files: DeviceFiles
+    ) -> None:
         self._settings = settings
         self._services = services
         self._files = files
@@ -98,15 +100,15 @@ def _seals(keys: KeyList, public: bytes) -> bool:
     return any(key.use == SEAL and key.public == public and not key.over(now) for key in keys.keys)
 
 
-class Beliefs:
+class VerifiedDocuments:
     """The plan and the newest model of one device, kept on disk for when it is offline."""
 
     def __init__(
         self,
         settings: DeviceSettings,
-        services: Services,
+        services: ServiceClient,
         files: DeviceFiles,
-        announced: Announced,
+        announced: AnnouncedKeys,
     ) -> None:
         self._settings = settings
         self._services = services

@@ -17,7 +17,7 @@ PAUSE = 10.0
 TIMEOUT = 5.0
 
 
-class Trust:
+class PeerKeys:
     """Keys that are pinned, and those that they vouch for.
 
     A list of keys is signed by the active one and by those that expire, so that whoever trusts

@@ -53,7 +53,7 @@ def opened(sealed: bytes, key: X25519PrivateKey, info: bytes) -> bytes | None:
 
 
 @dataclass(frozen=True)
-class Job:
+class DecryptJob:
     """Reports for one key, each a name and a seal, all of one length.
 
     A seal's info is ``prefix`` and then the name.
@@ -77,7 +77,7 @@ class Job:
         return b"".join((self.key.private_bytes_raw(), sizes, self.prefix, *pieces))
 
     @classmethod
-    def decode(cls, body: bytes | bytearray) -> Job:
+    def decode(cls, body: bytes | bytearray) -> DecryptJob:
         """A job of at least one report, with nothing left over."""
         view = memoryview(body)
         if len(view) < _START:
@@ -100,7 +100,7 @@ class Job:
         return [body[at + 1 : at + step] if body[at] else None for at in places]
 
 
-def answer(job: Job) -> bytes:
+def answer(job: DecryptJob) -> bytes:
     """For each report whether it opened, and its payload or as many zeros."""
     nothing = bytes(1 + len(job.reports[0][1]) - OVERHEAD)
     return b"".join(nothing if one is None else b"\1" + one for one in job.opened())
@@ -165,7 +165,7 @@ def serve(source: Stream, sink: BinaryIO) -> None:
     sink.write(frame(READY))
     sink.flush()
     while (body := read_frame(source)) is not None:
-        sink.write(frame(answer(Job.decode(body))))
+        sink.write(frame(answer(DecryptJob.decode(body))))
         sink.flush()
         body[:_KEY] = bytes(_KEY)
 

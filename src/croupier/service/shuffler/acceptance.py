@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.hmac import HMAC
 
 from croupier import wire
 from croupier.service.http.reasons import Reason
-from croupier.service.shuffler.rows import BatchState, PlanState, State
+from croupier.service.shuffler.rows import BatchRow, BatchState, PlanRow
 from croupier.service.shuffler.shuffling import CarriedSizes
 from croupier.service.storage.database import Row, Transaction
 
@@ -45,17 +45,19 @@ class Upload:
         )
 
 
-class Marks(NamedTuple):
+class AccountMarks(NamedTuple):
     """What stands for an account: one mark that ends with the batch, one with the plan."""
 
     user: bytes
     account: bytes
 
 
-def marks(plan_key: bytes, batch_key: bytes, accounts: Sequence[bytes]) -> dict[bytes, Marks]:
+def marks(
+    plan_key: bytes, batch_key: bytes, accounts: Sequence[bytes]
+) -> dict[bytes, AccountMarks]:
     """Every account's HMACs under the keys of batch and plan."""
     user, account = _marker(batch_key), _marker(plan_key)
-    return {one: Marks(user(one), account(one)) for one in accounts}
+    return {one: AccountMarks(user(one), account(one)) for one in accounts}
 
 
 def _marker(key: bytes) -> Callable[[bytes], bytes]:
@@ -71,7 +73,7 @@ def _marker(key: bytes) -> Callable[[bytes], bytes]:
 
 
 @dataclass(frozen=True)
-class Rules:
+class UploadRules:
     """The public numbers of a plan that an upload is held against."""
 
     batches: int
@@ -79,15 +81,15 @@ class Rules:
     length: int
 
 
-def rules(sizes: CarriedSizes, index: int) -> Rules:
+def rules(sizes: CarriedSizes, index: int) -> UploadRules:
     """The rules while batch ``index`` is the newest."""
     plan = sizes.plan
     length = sizes.carriage.length(index)
-    return Rules(plan.schedule.batches, plan.terms.max_participations, length)
+    return UploadRules(plan.schedule.batches, plan.terms.max_participations, length)
 
 
 @dataclass
-class Desk:
+class UploadJudge:
     """Judges uploads to one plan one after the other, and remembers what it accepted.
 
     ``digests`` has the known reports by id, ``marks`` those of the uploads' accounts while the
@@ -95,14 +97,14 @@ class Desk:
     account mark.
     """
 
-    plan: PlanState
-    batch: BatchState
-    rules: Rules
+    plan: PlanRow
+    batch: BatchRow
+    rules: UploadRules
     digests: dict[bytes, bytes]
-    marks: Mapping[bytes, Marks] = field(default_factory=dict)
+    marks: Mapping[bytes, AccountMarks] = field(default_factory=dict)
     users: set[bytes] = field(default_factory=set)
     spent: Mapping[bytes, int] = field(default_factory=dict)
-    accepted: list[tuple[Upload, Marks]] = field(default_factory=list)
+    accepted: list[tuple[Upload, AccountMarks]] = field(default_factory=list)
 
     def judge(self, upload: Upload) -> Reason | None:
         """None if the report is in, now or since an earlier upload of the same bytes."""
@@ -124,7 +126,7 @@ class Desk:
     @property
     def _is_open(self) -> bool:
         room = self.batch.size - self.batch.filled - len(self.accepted)
-        return self.batch.state is State.OPEN and room > 0
+        return self.batch.state is BatchState.OPEN and room > 0
 
     def _unfit(self, upload: Upload) -> Reason | None:
         if upload.model_hash != self.batch.model_hash:
@@ -146,19 +148,19 @@ class Desk:
 
 def desk(
     transaction: Transaction,
-    plan: PlanState,
-    batch: BatchState,
-    rules: Rules,
+    plan: PlanRow,
+    batch: BatchRow,
+    rules: UploadRules,
     uploads: Sequence[Upload],
-) -> Desk:
+) -> UploadJudge:
     """A desk that knows all that is stored about these uploads."""
     known = _digests(transaction, plan.id, uploads)
-    if batch.state is not State.OPEN:
-        return Desk(plan, batch, rules, known)
+    if batch.state is not BatchState.OPEN:
+        return UploadJudge(plan, batch, rules, known)
     found = marks(plan.key, batch.key, [upload.account for upload in uploads])
     users = _users(transaction, batch, [one.user for one in found.values()])
     spent = _spent(transaction, plan.id, [one.account for one in found.values()])
-    return Desk(plan, batch, rules, known, found, users, spent)
+    return UploadJudge(plan, batch, rules, known, found, users, spent)
 
 
 def _digests(t: Transaction, plan_id: str, uploads: Sequence[Upload]) -> dict[bytes, bytes]:
@@ -170,7 +172,7 @@ def _digests(t: Transaction, plan_id: str, uploads: Sequence[Upload]) -> dict[by
     return {bytes(key): bytes(digest) for key, digest in rows}
 
 
-def _users(t: Transaction, batch: BatchState, found: Sequence[bytes]) -> set[bytes]:
+def _users(t: Transaction, batch: BatchRow, found: Sequence[bytes]) -> set[bytes]:
     rows = t.among(
         "SELECT user_mac FROM reports WHERE plan = ? AND batch = ? AND user_mac IN (...)",
         batch.plan_id,
@@ -189,7 +191,7 @@ def _spent(t: Transaction, plan_id: str, found: Sequence[bytes]) -> dict[bytes, 
     return {bytes(mac): spent for mac, spent in rows}
 
 
-def keep(transaction: Transaction, filled: Desk) -> None:
+def keep(transaction: Transaction, filled: UploadJudge) -> None:
     """Store what the desk accepted: reports, participations, and how full the batch is."""
     where = (filled.batch.plan_id, filled.batch.index)
     rows = [
@@ -206,7 +208,7 @@ def keep(transaction: Transaction, filled: Desk) -> None:
     )
 
 
-def fill(transaction: Transaction, batch: BatchState, payloads: Sequence[bytes]) -> int:
+def fill(transaction: Transaction, batch: BatchRow, payloads: Sequence[bytes]) -> int:
     """Add reports of nobody to an open batch, under ids and marks that nobody has; how many."""
     where = (batch.plan_id, batch.index)
     rows = [
@@ -222,7 +224,7 @@ def fill(transaction: Transaction, batch: BatchState, payloads: Sequence[bytes])
     return len(rows)
 
 
-def _insert(transaction: Transaction, batch: BatchState, rows: Sequence[Row]) -> None:
+def _insert(transaction: Transaction, batch: BatchRow, rows: Sequence[Row]) -> None:
     """Rows of plan, batch, id, digest, payload and user's mark."""
     transaction.many(
         """

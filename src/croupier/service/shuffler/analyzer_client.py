@@ -12,10 +12,10 @@ import httpx
 from croupier.errors import CroupierError, DocumentError, SignatureError
 from croupier.model import Model
 from croupier.service.http.reasons import Reason
-from croupier.service.keys.peer_keys import Trust
+from croupier.service.keys.peer_keys import PeerKeys
 from croupier.service.messages import signed_documents
 from croupier.service.messages.handover import BATCH_TYPE, SHARE_TYPE, SIGNATURE
-from croupier.service.shuffler.rows import Released
+from croupier.service.shuffler.rows import ReleasedBatch
 
 
 class UndeliveredError(CroupierError):
@@ -27,7 +27,7 @@ class UndeliveredError(CroupierError):
 
 
 @dataclass(frozen=True)
-class Learnt:
+class LearntModel:
     """The analyzer has learnt from a batch: the model that devices use from now on."""
 
     model_version: int
@@ -35,7 +35,7 @@ class Learnt:
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenedReports:
     """The reports of a batch of shares that the analyzer could open, as packed flags."""
 
     flags: bytes
@@ -48,7 +48,7 @@ class AnalyzerClient:
         self,
         url: str,
         token: str,
-        trust: Trust,
+        trust: PeerKeys,
         timeout: float,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
@@ -73,24 +73,26 @@ class AnalyzerClient:
         """The model that is published now."""
         return await self._model(plan_id, await self._get(f"/v1/plans/{plan_id}/model"))
 
-    async def require_published(self, plan_id: str, learnt: Learnt) -> None:
+    async def require_published(self, plan_id: str, learnt: LearntModel) -> None:
         """Refuse what the analyzer says it has learnt unless that is published and signed."""
         model = await self._model(plan_id, await self._get(f"/v1/models/{learnt.model_hash}"))
         if (model.version, model.hash) != (learnt.model_version, learnt.model_hash):
             raise DocumentError(f"the analyzer published {model.hash}, not {learnt.model_hash}")
 
-    async def send(self, released: Released) -> Learnt | Opened:
+    async def send(self, released: ReleasedBatch) -> LearntModel | OpenedReports:
         """Hand on a batch; sending the same bytes again is answered the same."""
         headers = {SIGNATURE: released.signature, "content-type": BATCH_TYPE}
         place = f"/v1/plans/{released.plan_id}/batches"
         return _outcome(await self._post(place, released.body, headers))
 
-    async def send_share(self, plan_id: str, batch: int, share: bytes, signature: str) -> Learnt:
+    async def send_share(
+        self, plan_id: str, batch: int, share: bytes, signature: str
+    ) -> LearntModel:
         """Hand on our part of a batch's sum."""
         headers = {SIGNATURE: signature, "content-type": SHARE_TYPE}
         place = f"/v1/plans/{plan_id}/batches/{batch}/share"
         outcome = _outcome(await self._post(place, share, headers))
-        if not isinstance(outcome, Learnt):
+        if not isinstance(outcome, LearntModel):
             raise UndeliveredError(Reason.MALFORMED.code, "the analyzer asks for another share")
         return outcome
 
@@ -144,14 +146,14 @@ def _json(response: httpx.Response) -> Any:
         raise UndeliveredError(Reason.MALFORMED.code, "the analyzer's answer is no JSON") from error
 
 
-def _outcome(answer: Any) -> Learnt | Opened:
+def _outcome(answer: Any) -> LearntModel | OpenedReports:
     """What an answer says, strictly."""
     try:
         if "opened" in answer:
-            return Opened(base64.b64decode(answer["opened"], validate=True))
+            return OpenedReports(base64.b64decode(answer["opened"], validate=True))
         version, name = answer["model_version"], answer["model_hash"]
         if not isinstance(version, int) or len(bytes.fromhex(name)) != 32:
             raise ValueError(f"version {version!r}")
-        return Learnt(version, name)
+        return LearntModel(version, name)
     except (KeyError, TypeError, ValueError, binascii.Error) as error:
         raise UndeliveredError(Reason.MALFORMED.code, "the analyzer's answer is damaged") from error

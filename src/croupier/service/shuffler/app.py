@@ -15,17 +15,17 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from croupier.service.console import ShufflerSight, console_routes
+from croupier.service.console import ShufflerView, console_routes
 from croupier.service.http import guards, logs, metrics, problems, responses
 from croupier.service.http.openapi import shuffler_api
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.shuffler.courier import Courier
-from croupier.service.shuffler.decrypt_pool import Openers
+from croupier.service.shuffler.decrypt_pool import DecryptPool
 from croupier.service.shuffler.group_commit import GroupCommit
 from croupier.service.shuffler.metrics import ShufflerMetrics
-from croupier.service.shuffler.open_batch import Newest
-from croupier.service.shuffler.rows import State
-from croupier.service.shuffler.upload import Reception, Verdict
+from croupier.service.shuffler.open_batch import OpenBatch
+from croupier.service.shuffler.rows import BatchState
+from croupier.service.shuffler.upload import ReportReceiver, ReportVerdict
 from croupier.service.startup import ShufflerParts
 
 PREFIX, SUFFIX = "/v1/plans/", "/reports"
@@ -49,11 +49,11 @@ class ShufflerApp:
     ) -> None:
         self.parts = parts
         self.metrics = ShufflerMetrics()
-        self.newest = Newest(parts.store, parts.plan.id)
+        self.newest = OpenBatch(parts.store, parts.plan.id)
         limits = parts.settings.limits
         self._commits = GroupCommit(parts.store.take, limits.queue_length)
-        self.openers = Openers(limits.openers, "shuffler")
-        self._reception = Reception(
+        self.openers = DecryptPool(limits.openers, "shuffler")
+        self._reception = ReportReceiver(
             parts.carriage, parts.keyring, self.newest, self._commits, limits, self.openers
         )
         self.courier = Courier(parts, self.newest, self.metrics, transport)
@@ -112,7 +112,7 @@ class ShufflerApp:
             raise Refusal(Reason.WRONG_PLAN)
         return await guards.read_body(scope, receive, self.parts.settings.limits.body_bytes)
 
-    def _answer(self, verdicts: list[Verdict]) -> tuple[int, list[Any], bytes]:
+    def _answer(self, verdicts: list[ReportVerdict]) -> tuple[int, list[Any], bytes]:
         """201 with the failures; one record alone has its failure as the whole answer."""
         for reason, count in Counter(verdict.reason for verdict in verdicts).items():
             self.metrics.reports.add(reason, count)
@@ -136,7 +136,7 @@ class ShufflerApp:
 
     def _console(self) -> list[Route]:
         """The operator's page, unless it is turned off."""
-        sight = ShufflerSight(
+        sight = ShufflerView(
             self.parts,
             self.newest,
             self.metrics,
@@ -183,7 +183,7 @@ class ShufflerApp:
         self.metrics.show_batch(batch, self.newest.waiting_seconds)
         self.metrics.gauges.set(queue_length=self._commits.length, openers=len(self.openers.ready))
         if batch is not None:
-            charged = batch.index + (batch.state not in (State.OPEN, State.SEALED))
+            charged = batch.index + (batch.state not in (BatchState.OPEN, BatchState.SEALED))
             left = self.parts.plan.schedule.batches - charged
             self.metrics.gauges.set(ledger_batches=charged, ledger_batches_left=left)
         return Response(self.metrics.text(), media_type=metrics.MEDIA_TYPE)
@@ -208,7 +208,7 @@ class ShufflerApp:
             await self.close()
 
 
-def _listed(verdicts: Sequence[Verdict]) -> dict[str, Any]:
+def _listed(verdicts: Sequence[ReportVerdict]) -> dict[str, Any]:
     failures = [
         {"index": index, "id": verdict.report_id.hex(), "reason": verdict.reason.code}
         for index, verdict in enumerate(verdicts)

@@ -10,12 +10,12 @@ import hashlib
 from collections.abc import Iterable
 
 from croupier.service.shuffler import plan_lifecycle
-from croupier.service.shuffler.rows import BatchState
+from croupier.service.shuffler.rows import BatchRow
 from croupier.service.storage import dropped_attempts
 from croupier.service.storage.database import Transaction
 
 
-def note(transaction: Transaction, batch: BatchState, accounts: Iterable[bytes]) -> None:
+def note(transaction: Transaction, batch: BatchRow, accounts: Iterable[bytes]) -> None:
     """These take part in the batch, by the marks of their accounts."""
     transaction.many(
         "INSERT INTO present (plan, batch, account_mac) VALUES (?, ?, ?)",
@@ -28,7 +28,7 @@ def settled(transaction: Transaction, plan_id: str, index: int) -> None:
     transaction.execute("DELETE FROM present WHERE plan = ? AND batch = ?", plan_id, index)
 
 
-def empty(transaction: Transaction, batch: BatchState) -> int:
+def empty(transaction: Transaction, batch: BatchRow) -> int:
     """Drop the reports of a batch and begin its next attempt; how many were dropped."""
     _give_back(transaction, batch)
     dropped = plan_lifecycle.empty(transaction, batch)
@@ -44,7 +44,7 @@ def empty(transaction: Transaction, batch: BatchState) -> int:
     return dropped
 
 
-def _give_back(transaction: Transaction, batch: BatchState) -> None:
+def _give_back(transaction: Transaction, batch: BatchRow) -> None:
     """The participations of those whose marks were noted; nobody's where none were."""
     where = (batch.plan_id, batch.index)
     transaction.execute(
@@ -59,7 +59,7 @@ def _give_back(transaction: Transaction, batch: BatchState) -> None:
     settled(transaction, *where)
 
 
-def drop(transaction: Transaction, batch: BatchState, body: bytes, opened: int) -> None:
+def drop(transaction: Transaction, batch: BatchRow, body: bytes, opened: int) -> None:
     """Give up an attempt whose shares were handed on: forget its masks, and write that down."""
     dropped_attempts.record(
         transaction, batch.plan_id, batch.index, hashlib.sha256(body).digest(), opened

@@ -21,20 +21,20 @@ from croupier.errors import CroupierError
 from croupier.service.http import logs
 from croupier.service.http.metrics import INTERNAL
 from croupier.service.http.reasons import Reason, Refusal
-from croupier.service.keys.peer_keys import Trust
+from croupier.service.keys.peer_keys import PeerKeys
 from croupier.service.messages import signed_documents
 from croupier.service.messages.handover import signed_share
 from croupier.service.messages.sealing import NO_PUBLIC_KEY
-from croupier.service.settings import Short
+from croupier.service.settings import ShortBatchPolicy
 from croupier.service.shuffler.analyzer_client import (
     AnalyzerClient,
-    Learnt,
-    Opened,
+    LearntModel,
+    OpenedReports,
     UndeliveredError,
 )
 from croupier.service.shuffler.metrics import ShufflerMetrics
-from croupier.service.shuffler.open_batch import Newest
-from croupier.service.shuffler.rows import Basis, BatchState, Released, State
+from croupier.service.shuffler.open_batch import OpenBatch
+from croupier.service.shuffler.rows import Basis, BatchRow, BatchState, ReleasedBatch
 from croupier.service.startup import ShufflerParts
 from croupier.service.storage.leases import Lease
 from croupier.wire import Transport
@@ -48,7 +48,7 @@ class Courier:
     def __init__(
         self,
         parts: ShufflerParts,
-        newest: Newest,
+        newest: OpenBatch,
         metrics: ShufflerMetrics,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
@@ -58,7 +58,7 @@ class Courier:
         self._settings = parts.settings.courier
         self._newest = newest
         self._metrics = metrics
-        trust, patience = Trust("analyzer", parts.trusted), self._settings.timeout
+        trust, patience = PeerKeys("analyzer", parts.trusted), self._settings.timeout
         self._analyzer = AnalyzerClient(
             parts.peer_url, parts.peer_token, trust, patience, transport
         )
@@ -90,7 +90,7 @@ class Courier:
         batch = await self._newest.refresh()
         if batch is None:
             return await self._begin()
-        if batch.state is State.OPEN and batch.room:
+        if batch.state is BatchState.OPEN and batch.room:
             await self._mend(batch)
         lease = await self._do(partial(self._store.lease, self._owner, self._settings.lease))
         return lease is not None and await self._carry(lease)
@@ -145,12 +145,15 @@ class Courier:
         self._log.info("plan begun", plan=self._plan.id, model_version=model.version)
         return True
 
-    async def _mend(self, batch: BatchState) -> None:
+    async def _mend(self, batch: BatchRow) -> None:
         """Pad or drop a batch that has stayed short for long, where that is the policy."""
         rules = self._parts.settings.batches
-        if rules.short is Short.WAIT or self._newest.waiting_seconds < rules.after_seconds:
+        if (
+            rules.short is ShortBatchPolicy.WAIT
+            or self._newest.waiting_seconds < rules.after_seconds
+        ):
             return
-        if rules.short is Short.PAD:
+        if rules.short is ShortBatchPolicy.PAD:
             floor = math.ceil(rules.floor * batch.size)
             count = await self._do(partial(self._store.pad, self._plan.id, floor))
         else:
@@ -175,7 +178,10 @@ class Courier:
     async def _hand_on(self, lease: Lease) -> None:
         """Release the leased batch and have it acknowledged, unless that was done before."""
         batch = await self._do(partial(self._store.current, lease.plan_id))
-        if batch.index != lease.batch or batch.state not in (State.SEALED, State.RELEASED):
+        if batch.index != lease.batch or batch.state not in (
+            BatchState.SEALED,
+            BatchState.RELEASED,
+        ):
             return
         started = time.monotonic()
         released = await self._do(partial(self._store.release, lease.plan_id))
@@ -194,11 +200,11 @@ class Courier:
             seconds=round(time.monotonic() - started, 3),
         )
 
-    async def _delivered(self, released: Released) -> Learnt:
+    async def _delivered(self, released: ReleasedBatch) -> LearntModel:
         """What the analyzer learnt from the batch."""
         try:
             outcome = await self._analyzer.send(released)
-            if isinstance(outcome, Learnt):
+            if isinstance(outcome, LearntModel):
                 return outcome
             return await self._share(released, outcome)
         except UndeliveredError as error:
@@ -206,7 +212,7 @@ class Courier:
             self._metrics.deliveries.add(error.reason if error.reason in known else INTERNAL)
             raise
 
-    async def _share(self, released: Released, opened: Opened) -> Learnt:
+    async def _share(self, released: ReleasedBatch, opened: OpenedReports) -> LearntModel:
         """Our part of the sum, over the set that the analyzer has settled on."""
         plan_id, index = released.plan_id, released.batch
         added = partial(self._store.share, plan_id, index, opened.flags, released.attempt)

@@ -16,7 +16,7 @@ from typing import Any
 
 from croupier.service.http import logs
 from croupier.service.messages import unsealing
-from croupier.service.messages.unsealing import LONGEST, READY, FrameError, Job, cut, frame
+from croupier.service.messages.unsealing import LONGEST, READY, DecryptJob, FrameError, cut, frame
 
 Payloads = list[bytes | None]
 """Of the reports of a job, None for one that does not open."""
@@ -34,7 +34,7 @@ END_SECONDS = 2.0
 """How long a helper may take to end by itself."""
 
 
-class Helper(asyncio.SubprocessProtocol):
+class DecryptProcess(asyncio.SubprocessProtocol):
     """One child process; it answers jobs in their order, or is lost once and for all."""
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Helper(asyncio.SubprocessProtocol):
         self.lost = asyncio.Event()
         self._ended = asyncio.Event()
         self._data = bytearray()
-        self._waiting: deque[tuple[Job, asyncio.Future[Payloads | None]]] = deque()
+        self._waiting: deque[tuple[DecryptJob, asyncio.Future[Payloads | None]]] = deque()
 
     @property
     def in_flight(self) -> int:
@@ -55,7 +55,7 @@ class Helper(asyncio.SubprocessProtocol):
         found: int = self._transport.get_pid()
         return found
 
-    async def ask(self, job: Job, patience: float) -> Payloads | None:
+    async def ask(self, job: DecryptJob, patience: float) -> Payloads | None:
         """The job's payloads, None if the helper cannot do it or is lost before it has."""
         body = job.encode()
         if len(body) > LONGEST:
@@ -126,7 +126,7 @@ class Helper(asyncio.SubprocessProtocol):
         self._waiting.clear()
 
 
-class Openers:
+class DecryptPool:
     """A number of helpers, each replaced when it ends; they run from ``start`` to ``close``."""
 
     def __init__(
@@ -136,11 +136,11 @@ class Openers:
         self._pause = pause
         self._patience = patience
         self._log = logs.logger(role)
-        self._helpers: list[Helper] = []
+        self._helpers: list[DecryptProcess] = []
         self._keepers: list[asyncio.Task[None]] = []
 
     @property
-    def ready(self) -> list[Helper]:
+    def ready(self) -> list[DecryptProcess]:
         """The helpers that can be asked."""
         return [one for one in self._helpers if one.ready]
 
@@ -157,7 +157,7 @@ class Openers:
         helpers, self._helpers = self._helpers, []
         await asyncio.gather(*(one.end() for one in helpers))
 
-    async def open(self, jobs: Sequence[Job]) -> list[Payloads]:
+    async def open(self, jobs: Sequence[DecryptJob]) -> list[Payloads]:
         """The payloads of every job's reports."""
         answers = await asyncio.gather(*(self._ask(job) for job in jobs))
         return [
@@ -165,7 +165,7 @@ class Openers:
             for job, found in zip(jobs, answers, strict=True)
         ]
 
-    async def _ask(self, job: Job) -> Payloads | None:
+    async def _ask(self, job: DecryptJob) -> Payloads | None:
         """The helper with the least to do."""
         free = [one for one in self.ready if one.in_flight < MOST_IN_FLIGHT]
         helper = min(free, key=lambda one: one.in_flight, default=None)
@@ -191,11 +191,11 @@ class Openers:
         return status
 
 
-async def started() -> Helper:
+async def started() -> DecryptProcess:
     """A new helper, in a session of its own: a terminal's Ctrl-C is for us."""
     command = (sys.executable, "-P", unsealing.__file__)
     _, helper = await asyncio.get_running_loop().subprocess_exec(
-        Helper,
+        DecryptProcess,
         *command,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -205,7 +205,7 @@ async def started() -> Helper:
     return helper
 
 
-async def _open_here(job: Job) -> Payloads:
+async def _open_here(job: DecryptJob) -> Payloads:
     """In a turn of the event loop of its own, so that a large upload does not keep all others."""
     await asyncio.sleep(0)
     return job.opened()

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
 from croupier.service.http.reasons import Reason, Refusal
-from croupier.service.shuffler.rows import BatchState, PlanState, State
+from croupier.service.shuffler.rows import BatchRow, BatchState, PlanRow
 
 Answer = TypeVar("Answer")
 
@@ -17,24 +17,24 @@ FRESH = 0.1
 """Seconds for which an answer of the database is believed when a report contradicts it."""
 
 
-class Batches(Protocol):
+class BatchReader(Protocol):
     """The part of the store that is read here."""
 
-    def current(self, plan_id: str) -> BatchState:
+    def current(self, plan_id: str) -> BatchRow:
         """The newest batch of a plan."""
 
-    def plans(self) -> list[PlanState]:
+    def plans(self) -> list[PlanRow]:
         """Every plan."""
 
 
-class Newest:
+class OpenBatch:
     """The newest batch of one plan, and for how long its first report has been waiting.
 
     Front ends share a database, so this is a belief: the database decides about every report.
     """
 
     def __init__(
-        self, store: Batches, plan_id: str, clock: Callable[[], float] = time.monotonic
+        self, store: BatchReader, plan_id: str, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._store = store
         self._plan_id = plan_id
@@ -42,14 +42,14 @@ class Newest:
         self._thread = ThreadPoolExecutor(1, "reads")
         self._seen = -FRESH
         self._waiting: tuple[int, int, float] | None = None
-        self.batch: BatchState | None = None
+        self.batch: BatchRow | None = None
         self.ended = False
 
     async def read(self, work: Callable[[], Answer]) -> Answer:
         """Ask the database something, without holding up other requests."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
-    async def refresh(self) -> BatchState | None:
+    async def refresh(self) -> BatchRow | None:
         """The newest batch as the database has it; None while the plan has not begun."""
         self.see(*await self.read(self._read))
         return self.batch
@@ -59,17 +59,17 @@ class Newest:
         if self._clock() - self._seen >= FRESH:
             await self.refresh()
 
-    async def require(self) -> BatchState:
+    async def require(self) -> BatchRow:
         """The newest batch, or the reason why there is none."""
         batch = self.batch or await self.refresh()
         if batch is None:
             raise Refusal(Reason.BATCH_CLOSED, "the plan has not begun")
         return batch
 
-    def see(self, batch: BatchState | None, ended: bool) -> None:
+    def see(self, batch: BatchRow | None, ended: bool) -> None:
         """Take note of what the database said."""
         self.batch, self.ended, self._seen = batch, ended, self._clock()
-        if batch is None or batch.state is not State.OPEN or batch.filled == 0:
+        if batch is None or batch.state is not BatchState.OPEN or batch.filled == 0:
             self._waiting = None
         elif self._waiting is None or self._waiting[:2] != (batch.index, batch.dropped):
             self._waiting = (batch.index, batch.dropped, self._seen)
@@ -83,7 +83,7 @@ class Newest:
         """End the thread."""
         self._thread.shutdown()
 
-    def _read(self) -> tuple[BatchState | None, bool]:
+    def _read(self) -> tuple[BatchRow | None, bool]:
         plans = {plan.id: plan for plan in self._store.plans()}
         if self._plan_id not in plans:
             return None, False

@@ -8,8 +8,8 @@ from croupier.plan import Plan
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.shuffler.rows import (
     Basis,
+    BatchRow,
     BatchState,
-    State,
     batch_state,
     locked,
     newest_locked,
@@ -65,9 +65,9 @@ def retire(transaction: Transaction, plan_id: str, abandon: bool = False) -> int
     if locked(transaction, plan_id).ended:
         return 0
     batch, dropped = newest_locked(transaction, plan_id), 0
-    if batch.state in {State.SEALED, State.RELEASED} and not abandon:
+    if batch.state in {BatchState.SEALED, BatchState.RELEASED} and not abandon:
         raise Refusal(Reason.BATCH_CLOSED, f"batch {batch.index} is {batch.state}")
-    if batch.state in {State.OPEN, State.SEALED, State.RELEASED}:
+    if batch.state in {BatchState.OPEN, BatchState.SEALED, BatchState.RELEASED}:
         dropped = empty(transaction, batch)
         transaction.execute(
             """
@@ -82,7 +82,7 @@ def retire(transaction: Transaction, plan_id: str, abandon: bool = False) -> int
     return dropped
 
 
-def empty(transaction: Transaction, batch: BatchState) -> int:
+def empty(transaction: Transaction, batch: BatchRow) -> int:
     """Drop the reports of an open batch and give it a new key; how many were dropped.
 
     Their users' participations stay counted: nothing links them to the reports any more.

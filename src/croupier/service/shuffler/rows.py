@@ -12,7 +12,7 @@ from croupier.service.storage.columns import read_plan
 from croupier.service.storage.database import Row, Transaction
 
 
-class State(StrEnum):
+class BatchState(StrEnum):
     """A batch's life. It goes back to open only if nothing of it can be released any more."""
 
     OPEN = "open"
@@ -32,7 +32,7 @@ class Basis:
 
 
 @dataclass(frozen=True)
-class PlanState:
+class PlanRow:
     """A plan on the shuffler; ``batch`` is the newest, ``key`` empty once handed on."""
 
     id: str
@@ -43,7 +43,7 @@ class PlanState:
 
 
 @dataclass(frozen=True)
-class BatchState:
+class BatchRow:
     """A batch on the shuffler; ``key`` is empty from the seal on.
 
     ``inner_key`` is the raw public key of the analyzer that rows are sealed for, zeros if none.
@@ -52,7 +52,7 @@ class BatchState:
 
     plan_id: str
     index: int
-    state: State
+    state: BatchState
     size: int
     filled: int
     padded: int
@@ -70,7 +70,7 @@ class BatchState:
 
 
 @dataclass(frozen=True)
-class Released:
+class ReleasedBatch:
     """A released batch, byte for byte the same whenever it is asked for."""
 
     plan_id: str
@@ -102,17 +102,17 @@ def plan(transaction: Transaction, plan_id: str) -> Plan:
     return read_plan(row[0])
 
 
-def plan_state(transaction: Transaction, plan_id: str) -> PlanState:
+def plan_state(transaction: Transaction, plan_id: str) -> PlanRow:
     """The plan as it is now."""
     return _plan_state(_found(plan_id, transaction.one(_PLAN, plan_id)))
 
 
-def locked(transaction: Transaction, plan_id: str) -> PlanState:
+def locked(transaction: Transaction, plan_id: str) -> PlanRow:
     """The plan as it is now; nobody else changes anything of it until we are done."""
     return _plan_state(_found(plan_id, transaction.one(_PLAN + " FOR UPDATE", plan_id)))
 
 
-def batch_state(transaction: Transaction, plan_id: str, index: int) -> BatchState:
+def batch_state(transaction: Transaction, plan_id: str, index: int) -> BatchRow:
     """A batch as it is now."""
     row = transaction.one(_BATCH, plan_id, index)
     if row is None:
@@ -120,16 +120,16 @@ def batch_state(transaction: Transaction, plan_id: str, index: int) -> BatchStat
     name, number, state, size, filled, padded, dropped, version, model_hash, *keys, attempt = row
     counts = size, filled, padded, dropped
     inner_key, key = (bytes(one or b"") for one in keys)
-    made = (name, number, State(state), *counts, version, model_hash, inner_key, key, attempt)
-    return BatchState(*made)
+    made = (name, number, BatchState(state), *counts, version, model_hash, inner_key, key, attempt)
+    return BatchRow(*made)
 
 
-def newest(transaction: Transaction, plan_id: str) -> BatchState:
+def newest(transaction: Transaction, plan_id: str) -> BatchRow:
     """The newest batch of a plan."""
     return batch_state(transaction, plan_id, plan_state(transaction, plan_id).batch)
 
 
-def newest_locked(transaction: Transaction, plan_id: str) -> BatchState:
+def newest_locked(transaction: Transaction, plan_id: str) -> BatchRow:
     """The newest batch of a plan that nobody else changes until we are done."""
     return batch_state(transaction, plan_id, locked(transaction, plan_id).batch)
 
@@ -140,6 +140,6 @@ def _found(plan_id: str, row: Row | None) -> Row:
     return row
 
 
-def _plan_state(row: Row) -> PlanState:
+def _plan_state(row: Row) -> PlanRow:
     name, batch, ended, predecessor, key = row
-    return PlanState(name, batch, bool(ended), predecessor, bytes(key or b""))
+    return PlanRow(name, batch, bool(ended), predecessor, bytes(key or b""))

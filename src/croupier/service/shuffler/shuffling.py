@@ -13,7 +13,7 @@ import numpy as np
 
 from croupier.coins import SystemCoins
 from croupier.plan import Plan
-from croupier.service.shuffler.transports import Carriage
+from croupier.service.shuffler.transports import PlanTransport
 from croupier.service.storage.columns import array_of, bytes_of
 from croupier.service.storage.database import DatabaseError, Transaction
 from croupier.shuffler import Batch, Messages, Report, Shapes, Shuffler, shuffle
@@ -24,7 +24,7 @@ class CarriedSizes:
     """What the shuffler role needs of a plan, with the shapes that its transport gives reports."""
 
     plan: Plan
-    carriage: Carriage
+    carriage: PlanTransport
 
     @property
     def id(self) -> str:

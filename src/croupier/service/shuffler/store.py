@@ -17,9 +17,9 @@ from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.messages.signed_documents import LedgerEntry
 from croupier.service.shuffler import acceptance, attempts, plan_lifecycle, rows, transitions
 from croupier.service.shuffler.acceptance import Upload
-from croupier.service.shuffler.rows import Basis, BatchState, PlanState, Released, State
+from croupier.service.shuffler.rows import Basis, BatchRow, BatchState, PlanRow, ReleasedBatch
 from croupier.service.shuffler.shuffling import CarriedSizes, read_held, shuffled
-from croupier.service.shuffler.transports import Bits, Carriage
+from croupier.service.shuffler.transports import BitsTransport, PlanTransport
 from croupier.service.storage import dropped_attempts, leases, ledger
 from croupier.service.storage.database import Database, Transaction
 from croupier.service.storage.leases import Lease
@@ -37,7 +37,7 @@ class ShufflerStore:
         self,
         database: Database,
         *,
-        carriage: Callable[[Plan], Carriage] = Bits,
+        carriage: Callable[[Plan], PlanTransport] = BitsTransport,
         sign: Callable[[bytes], str] = _unsigned,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -66,7 +66,7 @@ class ShufflerStore:
         with self._database.transaction() as transaction:
             plan_lifecycle.succeed(transaction, old_id, plan, basis)
 
-    def plans(self) -> list[PlanState]:
+    def plans(self) -> list[PlanRow]:
         """Every plan, in order of id."""
         with self._database.reading() as transaction:
             found = transaction.all("SELECT id FROM plans ORDER BY id")
@@ -77,7 +77,7 @@ class ShufflerStore:
         with self._database.reading() as transaction:
             return self._sizes(transaction, plan_id).plan
 
-    def current(self, plan_id: str) -> BatchState:
+    def current(self, plan_id: str) -> BatchRow:
         """The newest batch of a plan."""
         with self._database.reading() as transaction:
             return rows.newest(transaction, plan_id)
@@ -143,7 +143,7 @@ class ShufflerStore:
         with self._database.reading() as transaction:
             before = rows.newest(transaction, plan_id)
             sizes = self._sizes(transaction, plan_id)
-        if before.state is not State.OPEN or before.filled < floor:
+        if before.state is not BatchState.OPEN or before.filled < floor:
             return 0
         made = [sizes.carriage.nobody(before) for _ in range(before.room)]
         with self._database.transaction() as transaction:
@@ -156,7 +156,7 @@ class ShufflerStore:
         """Empty an open batch that stays short, and begin it again; how many reports are lost."""
         with self._database.transaction() as transaction:
             batch = rows.newest_locked(transaction, plan_id)
-            short = batch.state is State.OPEN and 0 < batch.filled < batch.size
+            short = batch.state is BatchState.OPEN and 0 < batch.filled < batch.size
             dropped = attempts.empty(transaction, batch) if short else 0
         self._forget()
         return dropped
@@ -177,7 +177,7 @@ class ShufflerStore:
         """Close the newest batch if it is complete and destroy its key; whether it is closed."""
         with self._database.transaction() as transaction:
             batch = rows.newest_locked(transaction, plan_id)
-            if batch.state is not State.OPEN:
+            if batch.state is not BatchState.OPEN:
                 return True
             if batch.room > 0:
                 return False
@@ -185,7 +185,7 @@ class ShufflerStore:
         self._forget()
         return True
 
-    def release(self, plan_id: str) -> Released | None:
+    def release(self, plan_id: str) -> ReleasedBatch | None:
         """Shuffle the newest batch if it is sealed, and charge it; None if it is open.
 
         The work is done outside of a transaction. If two do it, the first to finish has released
@@ -193,9 +193,9 @@ class ShufflerStore:
         """
         with self._database.reading() as transaction:
             batch = rows.newest(transaction, plan_id)
-            if batch.state is State.OPEN:
+            if batch.state is BatchState.OPEN:
                 return None
-            if batch.state is not State.SEALED:
+            if batch.state is not BatchState.SEALED:
                 return transitions.released(transaction, batch)
             sizes = self._sizes(transaction, plan_id)
             payloads = transitions.payloads(transaction, batch)
@@ -205,7 +205,11 @@ class ShufflerStore:
         signature = self._sign(parcel.body)
         with self._database.transaction() as transaction:
             now = rows.newest_locked(transaction, plan_id)
-            if (now.index, now.state, now.attempt) == (batch.index, State.SEALED, batch.attempt):
+            if (now.index, now.state, now.attempt) == (
+                batch.index,
+                BatchState.SEALED,
+                batch.attempt,
+            ):
                 transitions.release(transaction, sizes.plan, now, parcel, signature, held)
             return transitions.released(transaction, batch)
 
@@ -246,7 +250,7 @@ class ShufflerStore:
             attempts.drop(transaction, batch, transitions.released(transaction, batch).body, count)
         self._forget()
 
-    def acknowledge(self, plan_id: str, index: int, basis: Basis) -> BatchState:
+    def acknowledge(self, plan_id: str, index: int, basis: Basis) -> BatchRow:
         """The analyzer has learnt this model from the batch: open the next, or end the plan."""
         with self._database.transaction() as transaction:
             rows.locked(transaction, plan_id)

@@ -13,9 +13,9 @@ from croupier.plan import Plan
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.messages import share_counts
 from croupier.service.shuffler import attempts, plan_lifecycle
-from croupier.service.shuffler.rows import Basis, BatchState, Released, State
+from croupier.service.shuffler.rows import Basis, BatchRow, BatchState, ReleasedBatch
 from croupier.service.shuffler.shuffling import write_held
-from croupier.service.shuffler.transports import Parcel
+from croupier.service.shuffler.transports import PackedBatch
 from croupier.service.storage import ledger
 from croupier.service.storage.database import DatabaseError, Transaction
 from croupier.shuffler import Messages
@@ -25,7 +25,7 @@ MODULUS = 2**32
 
 
 @dataclass(frozen=True)
-class Shares:
+class StoredShares:
     """What is stored of a batch whose reports are shared: ``seeds`` until ``share`` is released."""
 
     attempt: int
@@ -34,7 +34,7 @@ class Shares:
     share: bytes | None
 
 
-def seal(transaction: Transaction, batch: BatchState) -> None:
+def seal(transaction: Transaction, batch: BatchRow) -> None:
     """Close a complete batch and destroy its key."""
     _exactly(transaction, batch)
     transaction.execute(
@@ -44,7 +44,7 @@ def seal(transaction: Transaction, batch: BatchState) -> None:
     )
 
 
-def _exactly(transaction: Transaction, batch: BatchState) -> None:
+def _exactly(transaction: Transaction, batch: BatchRow) -> None:
     """The rows are counted, whatever the batch says of itself."""
     rows = transaction.all(
         "SELECT count(*) FROM reports WHERE plan = ? AND batch = ?", batch.plan_id, batch.index
@@ -54,7 +54,7 @@ def _exactly(transaction: Transaction, batch: BatchState) -> None:
         raise DatabaseError(f"{found}, not {batch.size}")
 
 
-def payloads(transaction: Transaction, batch: BatchState) -> list[bytes]:
+def payloads(transaction: Transaction, batch: BatchRow) -> list[bytes]:
     """The reports of a sealed batch, in an order that says nothing."""
     rows = transaction.all(
         "SELECT payload FROM reports WHERE plan = ? AND batch = ? ORDER BY id",
@@ -67,8 +67,8 @@ def payloads(transaction: Transaction, batch: BatchState) -> list[bytes]:
 def release(
     transaction: Transaction,
     plan: Plan,
-    batch: BatchState,
-    parcel: Parcel,
+    batch: BatchRow,
+    parcel: PackedBatch,
     signature: str,
     held: Messages,
 ) -> None:
@@ -92,12 +92,12 @@ def release(
     )
 
 
-def _charge(transaction: Transaction, plan: Plan, batch: BatchState, body: bytes) -> None:
+def _charge(transaction: Transaction, plan: Plan, batch: BatchRow, body: bytes) -> None:
     digest = hashlib.sha256(body).digest()
     ledger.charge(transaction, plan, batch.index, batch.model_hash, digest)
 
 
-def released(transaction: Transaction, batch: BatchState) -> Released:
+def released(transaction: Transaction, batch: BatchRow) -> ReleasedBatch:
     """The stored bytes."""
     row = transaction.one(
         "SELECT body, signature, attempt FROM batches WHERE plan = ? AND batch = ?",
@@ -106,13 +106,13 @@ def released(transaction: Transaction, batch: BatchState) -> Released:
     )
     if row is None or row[0] is None:
         raise Refusal(Reason.STALE_BATCH, f"batch {batch.index} is {batch.state}")
-    return Released(batch.plan_id, batch.index, bytes(row[0]), row[1], row[2])
+    return ReleasedBatch(batch.plan_id, batch.index, bytes(row[0]), row[1], row[2])
 
 
 # Shares
 
 
-def shares(transaction: Transaction, plan_id: str, index: int, attempt: int) -> Shares:
+def shares(transaction: Transaction, plan_id: str, index: int, attempt: int) -> StoredShares:
     """The shuffler's side of a batch of shares, if it is still at that attempt."""
     row = transaction.one(
         "SELECT attempt, seeds, opened, share FROM batches WHERE plan = ? AND batch = ?",
@@ -123,10 +123,10 @@ def shares(transaction: Transaction, plan_id: str, index: int, attempt: int) -> 
         raise Refusal(Reason.STALE_BATCH, f"batch {index} has no shares to add up")
     if row[0] != attempt:
         raise Refusal(Reason.STALE_BATCH, f"batch {index} was begun again since")
-    return Shares(attempt, *(None if part is None else bytes(part) for part in row[1:]))
+    return StoredShares(attempt, *(None if part is None else bytes(part) for part in row[1:]))
 
 
-def answered(found: Shares, opened: bytes) -> bytes:
+def answered(found: StoredShares, opened: bytes) -> bytes:
     """The sum that was released; two sums over different sets would show their difference."""
     if found.share is None or found.opened != opened:
         raise Refusal(Reason.ID_CONFLICT, "the sum over another set of reports was released")
@@ -134,7 +134,7 @@ def answered(found: Shares, opened: bytes) -> bytes:
 
 
 def share(
-    transaction: Transaction, plan: Plan, batch: BatchState, opened: bytes, masks: bytes
+    transaction: Transaction, plan: Plan, batch: BatchRow, opened: bytes, masks: bytes
 ) -> bytes:
     """Release one sum of every mask that closes, charge it, and forget the seeds.
 
@@ -177,7 +177,7 @@ def _wait(transaction: Transaction, plan_id: str, masks: Mapping[str, int]) -> N
     )
 
 
-def acknowledge(transaction: Transaction, plan: Plan, batch: BatchState, basis: Basis) -> None:
+def acknowledge(transaction: Transaction, plan: Plan, batch: BatchRow, basis: Basis) -> None:
     """Note what the analyzer learnt from a released batch; open the next batch or end the plan."""
     _check_acknowledgement(transaction, batch, basis)
     transaction.execute(
@@ -196,8 +196,8 @@ def acknowledge(transaction: Transaction, plan: Plan, batch: BatchState, basis: 
         plan_lifecycle.end(transaction, plan.id)
 
 
-def _check_acknowledgement(transaction: Transaction, batch: BatchState, basis: Basis) -> None:
-    if batch.state is not State.RELEASED:
+def _check_acknowledgement(transaction: Transaction, batch: BatchRow, basis: Basis) -> None:
+    if batch.state is not BatchState.RELEASED:
         raise Refusal(Reason.STALE_BATCH, f"batch {batch.index} is {batch.state}")
     seeds = "SELECT 1 FROM batches WHERE plan = ? AND batch = ? AND seeds IS NOT NULL"
     if transaction.one(seeds, batch.plan_id, batch.index):
@@ -208,9 +208,9 @@ def _check_acknowledgement(transaction: Transaction, batch: BatchState, basis: B
         raise Refusal(Reason.STALE_MODEL, f"version {version} cannot follow {before}")
 
 
-def was_acknowledged(transaction: Transaction, batch: BatchState, basis: Basis) -> bool:
+def was_acknowledged(transaction: Transaction, batch: BatchRow, basis: Basis) -> bool:
     """Whether it was acknowledged with this model; with another one is refused."""
-    if batch.state not in {State.ACKNOWLEDGED, State.SCRUBBED}:
+    if batch.state not in {BatchState.ACKNOWLEDGED, BatchState.SCRUBBED}:
         return False
     row = transaction.one(
         "SELECT next_version, next_hash FROM batches WHERE plan = ? AND batch = ?",

@@ -23,7 +23,7 @@ from croupier.service.messages import sealing, share_counts, shares
 from croupier.service.messages.missing_reports import least_opened
 from croupier.service.messages.records import payload
 from croupier.service.messages.signed_documents import key_id
-from croupier.service.shuffler.rows import BatchState
+from croupier.service.shuffler.rows import BatchRow
 from croupier.shuffler import Batch, Messages, Shapes
 from croupier.wire import Transport
 
@@ -32,14 +32,14 @@ REMEMBERED = 1024
 
 
 @dataclass(frozen=True)
-class Parcel:
+class PackedBatch:
     """A batch's bytes for the analyzer, and the seeds that stay behind where shares are sent."""
 
     body: bytes
     seeds: bytes | None = None
 
 
-class Carriage(ABC):
+class PlanTransport(ABC):
     """One transport of one plan."""
 
     transport: ClassVar[Transport]
@@ -54,7 +54,7 @@ class Carriage(ABC):
     def _shapes(self, index: int) -> Shapes:
         """What a payload of batch ``index`` looks like as rows."""
 
-    def nobody(self, batch: BatchState) -> bytes:
+    def nobody(self, batch: BatchRow) -> bytes:
         """A payload of phi = 0 for an open batch, made as any device makes one."""
         zeros = np.zeros(self.plan.layout.size)
         messages = self._protocol.release(batch.index).randomize(zeros, SystemCoins())
@@ -72,10 +72,10 @@ class Carriage(ABC):
         """The rows of a payload."""
         return wire.decode_report(self.shapes(index), payload)
 
-    def pack(self, shuffled: Batch, batch: BatchState) -> Parcel:
+    def pack(self, shuffled: Batch, batch: BatchRow) -> PackedBatch:
         """The bytes of a shuffled batch."""
         shapes = self.released_shapes(batch.index)
-        return Parcel(wire.encode_batch(self._header(batch), shapes, shuffled.messages))
+        return PackedBatch(wire.encode_batch(self._header(batch), shapes, shuffled.messages))
 
     def released_shapes(self, index: int) -> Shapes:
         """What is released with batch ``index``: channels that close, over all their batches."""
@@ -95,7 +95,7 @@ class Carriage(ABC):
         """The masks of a batch's counts, added up over the reports that opened."""
         raise Refusal(Reason.NOT_FOUND, f"reports travel as {self.transport.name.lower()}")
 
-    def binding(self, batch: BatchState) -> sealing.Binding:
+    def binding(self, batch: BatchRow) -> sealing.Binding:
         """What reports for a batch are bound to."""
         return sealing.Binding(
             self.transport,
@@ -106,7 +106,7 @@ class Carriage(ABC):
             batch.inner_key,
         )
 
-    def _header(self, batch: BatchState) -> wire.BatchHeader:
+    def _header(self, batch: BatchRow) -> wire.BatchHeader:
         sealed = batch.inner_key != sealing.NO_PUBLIC_KEY
         name = key_id(batch.inner_key) if sealed else wire.NO_KEY
         return wire.BatchHeader(
@@ -114,7 +114,7 @@ class Carriage(ABC):
         )
 
 
-class Bits(Carriage):
+class BitsTransport(PlanTransport):
     """The default: the shuffler reads the bits that it permutes."""
 
     transport = Transport.BITS
@@ -123,7 +123,7 @@ class Bits(Carriage):
         return self._plain(index)
 
 
-class Sealed(Carriage):
+class SealedTransport(PlanTransport):
     """Every row is sealed for the analyzer, and permuted unread."""
 
     transport = Transport.SEALED
@@ -132,7 +132,7 @@ class Sealed(Carriage):
         return sealing.sealed_shapes(self._plain(index))
 
 
-class Shares(Carriage):
+class SharesTransport(PlanTransport):
     """One half of every report is sealed for the analyzer; seeds of the other half stay.
 
     All halves are handed on with their batch, also those of counts that stay open: they say
@@ -155,12 +155,12 @@ class Shares(Carriage):
         """All of a payload."""
         return None  # noqa: RET501 - an answer, not the lack of one
 
-    def pack(self, shuffled: Batch, batch: BatchState) -> Parcel:
+    def pack(self, shuffled: Batch, batch: BatchRow) -> PackedBatch:
         """The sealed halves, and the seeds in the same order."""
         seeds, released = shares.part(shuffled.messages[shares.REPORT])
         shapes = self.released_shapes(batch.index)
         body = wire.encode_batch(self._header(batch), shapes, released)
-        return Parcel(body, seeds.tobytes())
+        return PackedBatch(body, seeds.tobytes())
 
     def released_shapes(self, index: int) -> Shapes:
         """The sealed halves of a batch."""
@@ -186,11 +186,11 @@ class Shares(Carriage):
         return len(share_counts.additive(self.plan, index).counted)
 
 
-_CARRIAGES: dict[Transport, type[Carriage]] = {
-    kind.transport: kind for kind in (Bits, Sealed, Shares)
+_CARRIAGES: dict[Transport, type[PlanTransport]] = {
+    kind.transport: kind for kind in (BitsTransport, SealedTransport, SharesTransport)
 }
 
 
-def carriage(transport: Transport, plan: Plan) -> Carriage:
+def carriage(transport: Transport, plan: Plan) -> PlanTransport:
     """The plan's reports by that transport."""
     return _CARRIAGES[transport](plan)

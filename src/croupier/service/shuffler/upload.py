@@ -16,14 +16,14 @@ from croupier.errors import WireError
 from croupier.packing import channels, packed_length
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.messages.sealing import OVERHEAD
-from croupier.service.messages.unsealing import Job, opened
-from croupier.service.settings import Limits
+from croupier.service.messages.unsealing import DecryptJob, opened
+from croupier.service.settings import LimitSettings
 from croupier.service.shuffler.acceptance import Upload
-from croupier.service.shuffler.decrypt_pool import Openers
+from croupier.service.shuffler.decrypt_pool import DecryptPool
 from croupier.service.shuffler.group_commit import GroupCommit
-from croupier.service.shuffler.open_batch import Newest
-from croupier.service.shuffler.rows import BatchState
-from croupier.service.shuffler.transports import REMEMBERED, Carriage
+from croupier.service.shuffler.open_batch import OpenBatch
+from croupier.service.shuffler.rows import BatchRow
+from croupier.service.shuffler.transports import REMEMBERED, PlanTransport
 from croupier.shuffler import Shapes
 from croupier.wire import Record
 
@@ -33,7 +33,7 @@ Opened = tuple[bytes, Reason]
 Opening = X25519PrivateKey | Reason
 """The key that opens a record, or why none does."""
 
-Placed = tuple[list[int], Job]
+Placed = tuple[list[int], DecryptJob]
 """A job, and the places of its reports among the records of an upload."""
 
 UNOPENED = b""
@@ -56,14 +56,14 @@ class PrivateKeys(Protocol):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ReportVerdict:
     """What became of one record; no reason means that it is in."""
 
     report_id: bytes
     reason: Reason | None
 
 
-class Reception:
+class ReportReceiver:
     """Opens the reports of one plan and has them committed in groups.
 
     A report that was not opened, for a batch that is over or a key that is gone, is still asked
@@ -72,12 +72,12 @@ class Reception:
 
     def __init__(
         self,
-        carriage: Carriage,
+        carriage: PlanTransport,
         keys: PrivateKeys,
-        newest: Newest,
+        newest: OpenBatch,
         commits: GroupCommit[Upload, Reason | None],
-        limits: Limits,
-        openers: Openers,
+        limits: LimitSettings,
+        openers: DecryptPool,
     ) -> None:
         self._carriage = carriage
         self._plan = carriage.plan
@@ -93,7 +93,7 @@ class Reception:
         """Bytes of one record for batch ``index``."""
         return wire.record_length(self._sealed_length(index))
 
-    async def take(self, body: bytes) -> list[Verdict]:
+    async def take(self, body: bytes) -> list[ReportVerdict]:
         """What became of every record in the body; refused as a whole if it cannot be read."""
         records = self._records(body)
         batch = await self._newest.require()
@@ -117,7 +117,7 @@ class Reception:
         last = self._plan.schedule.batches - 1
         return self._carriage.length(min(index, last)) + OVERHEAD
 
-    async def _opened(self, records: Sequence[Record], batch: BatchState) -> list[Opened]:
+    async def _opened(self, records: Sequence[Record], batch: BatchRow) -> list[Opened]:
         """Every record's payload; only those are opened that could be good for something."""
         keys = [self._checked(record, batch) for record in records]
         prefix = self._carriage.binding(batch).outer_prefix
@@ -142,14 +142,14 @@ class Reception:
                 found[place] = payload
         return found
 
-    def _checked(self, record: Record, batch: BatchState) -> Opening:
+    def _checked(self, record: Record, batch: BatchRow) -> Opening:
         if record.transport is not self._carriage.transport:
             return Reason.MALFORMED
         if _differs(record, batch):
             return Reason.BATCH_CLOSED
         return self._key(record.key_id) or Reason.UNKNOWN_KEY
 
-    def _judged(self, payload: bytes | None, batch: BatchState) -> Opened:
+    def _judged(self, payload: bytes | None, batch: BatchRow) -> Opened:
         """What is known of a record that was to be opened."""
         if payload is None:
             return UNOPENED, Reason.UNDECRYPTABLE
@@ -166,10 +166,10 @@ class Reception:
 
     async def _commit(
         self, body: bytes, records: Sequence[Record], found: Sequence[Opened]
-    ) -> list[Verdict]:
+    ) -> list[ReportVerdict]:
         answers = await self._commits.submit(self._uploads(body, records, found))
         return [
-            Verdict(record.report_id, otherwise if answer is Reason.WRONG_LENGTH else answer)
+            ReportVerdict(record.report_id, otherwise if answer is Reason.WRONG_LENGTH else answer)
             for record, (_, otherwise), answer in zip(records, found, answers, strict=True)
         ]
 
@@ -226,7 +226,10 @@ def _jobs(records: Sequence[Record], keys: Sequence[Opening], prefix: bytes) -> 
         if not isinstance(key, Reason):
             places[key].append(place)
     return [
-        (part, Job(key, prefix, [(records[at].report_id, records[at].sealed) for at in part]))
+        (
+            part,
+            DecryptJob(key, prefix, [(records[at].report_id, records[at].sealed) for at in part]),
+        )
         for key, all_places in places.items()
         for part in _parts(all_places)
     ]
@@ -237,6 +240,6 @@ def _parts(places: list[int]) -> list[list[int]]:
     return [places[start : start + OPENED_TOGETHER] for start in starts]
 
 
-def _differs(record: Record, batch: BatchState) -> bool:
+def _differs(record: Record, batch: BatchRow) -> bool:
     """Whether the record is for another batch or model, as far as we know."""
     return record.batch != batch.index or record.model_hash != batch.model_hash
