@@ -50,7 +50,7 @@ SPOILING = 20
 
 def one_hot_shares(batch: BatchRow, user: int) -> bytes:
     """What the shuffler holds of a user who counts 1 in their coordinate of every level."""
-    counted = share_counts.additive(TREE, batch.index).counted
+    counted = share_counts.additive_release(TREE, batch.index).counted
     counts = np.zeros(len(counted), np.int64)
     counts[user::SIZE] = 1
     place = (batch.plan_id, batch.index, batch.model_version, batch.model_hash)

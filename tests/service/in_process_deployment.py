@@ -16,7 +16,7 @@ import httpx
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
 from croupier.plan import Plan
-from croupier.service.admin.deployment_files import lay_out
+from croupier.service.admin.deployment_files import write_deployment
 from croupier.service.analyzer.app import AnalyzerApp
 from croupier.service.device.device import Device
 from croupier.service.device.settings import DeviceSettings
@@ -91,7 +91,7 @@ class Town:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        layout = lay_out(directory / "services", plan, transport, (SHUFFLER, ANALYZER))
+        layout = write_deployment(directory / "services", plan, transport, (SHUFFLER, ANALYZER))
         self.settings = DeviceSettings.of_deployment(directory / "services")
         self.analyzer = AnalyzerApp(analyzer_parts(read_settings(layout.analyzer)))
         self.wire = Wire(httpx.ASGITransport(self.analyzer))

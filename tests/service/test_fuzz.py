@@ -62,7 +62,7 @@ def sealed_rows(data: bytes) -> Any:
 
 def shared(data: bytes) -> Any:
     row = np.frombuffer(data[: SHARED.shape[1]].ljust(SHARED.shape[1], b"\x00"), np.uint8)
-    return shares.open_shares(shares.part(row[None, :])[1][shares.SHARE], KEY, BINDING)
+    return shares.open_shares(shares.split_rows(row[None, :])[1][shares.SHARE], KEY, BINDING)
 
 
 DECODERS = {
@@ -94,14 +94,14 @@ DECODERS = {
     ),
     "shares": Decoder(shared, SHARED.tobytes(), WireError),
     "helper's job": Decoder(
-        lambda data: unsealing.answer(unsealing.DecryptJob.decode(data)),
+        lambda data: unsealing.encode_answer(unsealing.DecryptJob.decode(data)),
         JOB.encode(),
         unsealing.FrameError,
     ),
-    "helper's answer": Decoder(JOB.read_answer, unsealing.answer(JOB), unsealing.FrameError),
+    "helper's answer": Decoder(JOB.read_answer, unsealing.encode_answer(JOB), unsealing.FrameError),
     "helper's input": Decoder(
         lambda data: unsealing.serve(io.BytesIO(data), io.BytesIO()),
-        2 * unsealing.frame(JOB.encode()),
+        2 * unsealing.encode_frame(JOB.encode()),
         unsealing.FrameError,
     ),
     "model": Decoder(

@@ -18,7 +18,7 @@ from croupier import wire
 from croupier.analyzer import Analyzer
 from croupier.client import Client
 from croupier.plan import Plan
-from croupier.service.demo.local_services import LocalServices, ledger
+from croupier.service.demo.local_services import LocalServices, fetch_ledger
 from croupier.service.demo.simulated_users import DeviceRound, SimulatedUsers, WorkerTask, play_all
 from croupier.service.device.settings import DeviceSettings
 from croupier.shuffler import Batch, gather
@@ -166,7 +166,7 @@ def fight(directory: Path, plan: Plan, honest: int, hostile: int) -> Battle:
             over.set()
             for thread in threads:
                 thread.join()
-        while len(entries := ledger(settings)) < plan.schedule.batches:
+        while len(entries := fetch_ledger(settings)) < plan.schedule.batches:
             services.require_running()
         services.require_running()
         growth = resident(pid) - before

@@ -198,13 +198,13 @@ def read_settings(path: Path) -> Settings:
         reason = getattr(error, "strerror", None) or error
         raise SettingsError(f"cannot read {path}: {reason}") from error
     try:
-        _only_its_own(table)
+        _require_own_keys(table)
         return read_table(Settings, _with_database(table, path.parent), path.parent)
     except SettingsError as error:
         raise SettingsError(f"{path}: {error}") from error
 
 
-def _only_its_own(table: dict[str, object]) -> None:
+def _require_own_keys(table: dict[str, object]) -> None:
     """An analyzer has no batches of its own to complete or to carry."""
     for key in ONLY_SHUFFLER:
         if table.get("role") == Role.ANALYZER.value and key in table:

@@ -18,7 +18,7 @@ from croupier.service.messages import signed_documents
 from croupier.service.messages.signed_documents import Trusted
 from croupier.service.settings import PeerSettings, Role, Settings, read_secret
 from croupier.service.shuffler.store import ShufflerStore
-from croupier.service.shuffler.transports import PlanTransport, carriage
+from croupier.service.shuffler.transports import PlanTransport, plan_transport
 from croupier.service.storage.database import Database
 from croupier.service.toml_tables import SettingsError
 from croupier.wire import Transport
@@ -65,7 +65,7 @@ def shuffler_parts(settings: Settings) -> ShufflerParts:
     """Everything that the shuffler needs, checked."""
     _require_role(settings, Role.SHUFFLER)
     check_machine()
-    plan = checked_plan(settings)
+    plan = read_checked_plan(settings)
     ring = open_keyring(settings)
     database = Database.open(settings.database, Role.SHUFFLER.value)
     url, token_file = settings.peer.url, settings.peer.token_file
@@ -74,7 +74,7 @@ def shuffler_parts(settings: Settings) -> ShufflerParts:
     return ShufflerParts(
         settings,
         plan,
-        carriage(settings.transport, plan),
+        plan_transport(settings.transport, plan),
         database,
         shuffler_store(database, settings.transport, ring),
         ring,
@@ -88,12 +88,12 @@ def analyzer_parts(settings: Settings) -> AnalyzerParts:
     """Everything that the analyzer needs, checked, its plan begun."""
     _require_role(settings, Role.ANALYZER)
     check_machine()
-    plan = checked_plan(settings)
+    plan = read_checked_plan(settings)
     ring = open_keyring(settings)
     database = Database.open(settings.database, Role.ANALYZER.value)
     store = analyzer_store(database, ring)
     store.open_plan(plan)
-    way = carriage(settings.transport, plan)
+    way = plan_transport(settings.transport, plan)
     trusted = trusted_keys(settings.peer)
     return AnalyzerParts(settings, plan, way, database, store, ring, trusted)
 
@@ -102,7 +102,7 @@ def shuffler_store(database: Database, transport: Transport, ring: Keyring) -> S
     """The shuffler's machine, which signs what it releases."""
     return ShufflerStore(
         database,
-        carriage=partial(carriage, transport),
+        carriage=partial(plan_transport, transport),
         sign=lambda body: signed_documents.sign_batch(body, ring.signer),
     )
 
@@ -123,7 +123,7 @@ def _require_role(settings: Settings, role: Role) -> None:
 # The plan
 
 
-def checked_plan(settings: Settings) -> Plan:
+def read_checked_plan(settings: Settings) -> Plan:
     """The plan in its file, if it can be deployed and keeps what it claims."""
     plan = _read_plan(settings.plan)
     require_deployable(plan, settings.transport)
@@ -135,7 +135,7 @@ def require_deployable(plan: Plan, transport: Transport) -> None:
     if not plan.deployable:
         raise StartError(f"{plan.protocol} is a baseline for simulations and cannot be deployed")
     if not plan.met:
-        raise StartError(_worth(plan))
+        raise StartError(_describe_shortfall(plan))
     _require_transport(plan, transport)
 
 
@@ -153,10 +153,10 @@ def _require_transport(plan: Plan, transport: Transport) -> None:
         raise StartError(
             f"transport must be one of {known} for {plan.protocol}, got {transport.name.lower()!r}"
         )
-    carriage(transport, plan).length(0)
+    plan_transport(transport, plan).length(0)
 
 
-def _worth(plan: Plan) -> str:
+def _describe_shortfall(plan: Plan) -> str:
     """What was claimed and what was found."""
     asked = plan.budget
     if asked is None:

@@ -28,17 +28,17 @@ def read_table(kind: type[Kind], table: Mapping[str, Any], base: Path, prefix: s
             names = ", ".join(known)
             raise SettingsError(f"unknown key {prefix + key!r}; known here: {names}")
     found = {
-        name: _value(hints[name], table[name], base, prefix + name)
+        name: _read_value(hints[name], table[name], base, prefix + name)
         for name in known
         if name in table
     }
     for name, field in known.items():
         if name not in found and field.default is MISSING and field.default_factory is MISSING:
             raise SettingsError(f"missing key {prefix + name!r}")
-    return _made(kind, found)
+    return _construct(kind, found)
 
 
-def _made(kind: type[Kind], found: dict[str, Any]) -> Kind:
+def _construct(kind: type[Kind], found: dict[str, Any]) -> Kind:
     """A dataclass may refuse its values; a ``ValueError`` names the key."""
     try:
         return kind(**found)
@@ -46,14 +46,14 @@ def _made(kind: type[Kind], found: dict[str, Any]) -> Kind:
         raise SettingsError(str(error)) from error
 
 
-def _value(hint: Any, told: Any, base: Path, name: str) -> Any:
+def _read_value(hint: Any, told: Any, base: Path, name: str) -> Any:
     wanted = _without_none(hint)
     if is_dataclass(wanted):
         if not isinstance(told, Mapping):
             raise SettingsError(f"{name} must be a table, got {told!r}")
         return read_table(wanted, told, base, f"{name}.")  # type: ignore[arg-type]
     if isinstance(wanted, type) and issubclass(wanted, Enum):
-        return _member(wanted, told, name)
+        return _read_member(wanted, told, name)
     found = _PLAIN[wanted](told, name)
     return base / found if wanted is Path else found
 
@@ -65,26 +65,26 @@ def _without_none(hint: Any) -> Any:
     return next(part for part in get_args(hint) if part is not type(None))
 
 
-def _member(kind: type[Enum], told: Any, name: str) -> Enum:
+def _read_member(kind: type[Enum], told: Any, name: str) -> Enum:
     by_word = {member.name.lower(): member for member in kind}
     if not isinstance(told, str) or told not in by_word:
         raise SettingsError(f"{name} must be one of {', '.join(by_word)}, got {told!r}")
     return by_word[told]
 
 
-def _text(told: Any, name: str) -> str:
+def _read_text(told: Any, name: str) -> str:
     if not isinstance(told, str) or not told:
         raise SettingsError(f"{name} must be text, got {told!r}")
     return told
 
 
-def _whole(told: Any, name: str) -> int:
+def _read_whole(told: Any, name: str) -> int:
     if isinstance(told, bool) or not isinstance(told, int) or told < 0:
         raise SettingsError(f"{name} must be a whole number of at least 0, got {told!r}")
     return told
 
 
-def _real(told: Any, name: str) -> float:
+def _read_real(told: Any, name: str) -> float:
     if isinstance(told, bool) or not isinstance(told, int | float) or not math.isfinite(told):
         raise SettingsError(f"{name} must be a number, got {told!r}")
     if told < 0:
@@ -92,12 +92,12 @@ def _real(told: Any, name: str) -> float:
     return float(told)
 
 
-def _flag(told: Any, name: str) -> bool:
+def _read_flag(told: Any, name: str) -> bool:
     if not isinstance(told, bool):
         raise SettingsError(f"{name} must be true or false, got {told!r}")
     return told
 
 
 _PLAIN: dict[Any, Callable[[Any, str], Any]] = {
-    str: _text, Path: _text, int: _whole, float: _real, bool: _flag,
+    str: _read_text, Path: _read_text, int: _read_whole, float: _read_real, bool: _read_flag,
 }  # fmt: skip

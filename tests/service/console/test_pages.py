@@ -17,7 +17,7 @@ from starlette.applications import Starlette
 from croupier.errors import CroupierError
 from croupier.service.console import ModelAge, console_routes, words
 from croupier.service.console.events import Events
-from croupier.service.console.listed_fields import FIELDS, only_listed
+from croupier.service.console.listed_fields import FIELDS, keep_listed
 from croupier.service.console.page_parts import Page, PageGauge, TrendLine
 from croupier.service.console.rewards import read_rewards
 from croupier.service.console.routes import SAFETY, STATIC, page_of
@@ -228,7 +228,7 @@ def test_only_listed_fields_of_plain_values_get_out() -> None:
     )
     told["keys"] = [{"use": "seal", "public": b"key", "state": ["a"]}, "payload"]
     told["newest_batches"] = [{"batch": 1, "payload": b"bits", "state": {"account": 1}}]
-    clean = only_listed(told)
+    clean = keep_listed(told)
     assert clean.keys() <= FIELDS
     assert clean["refused"] == {"malformed": 1}
     assert clean["newest_batches"] == [{"batch": 1}]

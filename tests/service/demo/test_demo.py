@@ -22,7 +22,7 @@ from croupier.service.demo.simulated_users import (
     DeviceRound,
     SimulatedUsers,
     WorkerTask,
-    account,
+    demo_account,
     play_all,
 )
 from croupier.service.device.settings import DeviceSettings
@@ -140,7 +140,7 @@ def test_the_same_seed_has_the_same_users() -> None:
     first, second = (SimulatedUsers(3, 5, 7).user(300) for _ in range(2))
     assert (first[0] == second[0]).all()
     assert first[2] == second[2]
-    assert len({account(seed, user) for seed in range(3) for user in range(3)}) == 9
+    assert len({demo_account(seed, user) for seed in range(3) for user in range(3)}) == 9
 
 
 def test_a_crowd_survives_the_way_to_another_process() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from croupier.plan import Plan
 from croupier.privacy.budget import Budget
-from croupier.service.messages.missing_reports import _most, least_opened
+from croupier.service.messages.missing_reports import _largest_fitting, least_opened
 
 from ..packed_reports import USERS, plan_of
 
@@ -75,4 +75,4 @@ def test_a_plan_that_is_not_met_or_promises_nothing_spares_nobody() -> None:
 @pytest.mark.parametrize("limit", [0, 1, 2, 7, 100])
 def test_the_search_finds_the_last_that_fits(limit: int) -> None:
     for last in range(limit + 2):
-        assert _most(limit, lambda count, last=last: count <= last) == min(last, limit)  # type: ignore[misc]
+        assert _largest_fitting(limit, lambda count, last=last: count <= last) == min(last, limit)  # type: ignore[misc]

@@ -33,22 +33,22 @@ tallies = st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=12).map(
 
 @given(tallies)
 def test_the_two_halves_of_a_report_give_it_back(tally: np.ndarray) -> None:
-    seed, share = shares.split(tally)
+    seed, share = shares.split_counts(tally)
     assert len(seed) == SEED
-    mask = shares.expand(seed, len(tally))
-    assert shares.combine(share, mask).tolist() == tally.tolist()
+    mask = shares.expand_seed(seed, len(tally))
+    assert shares.join_sums(share, mask).tolist() == tally.tolist()
 
 
 @given(st.lists(st.lists(st.integers(0, 2**24), min_size=3, max_size=3), min_size=1, max_size=20))
 def test_a_shuffled_batch_of_shares_sums_exactly(counts: list[list[int]]) -> None:
     reports = [shares.share_report(np.array(one), KEY.public_key(), BINDING) for one in counts]
     assert {str(shapes_of(one)) for one in reports} == {str(shares.stored_shapes(3))}
-    seeds, released = shares.part(shuffle(gather(reports), SystemCoins())[REPORT])
+    seeds, released = shares.split_rows(shuffle(gather(reports), SystemCoins())[REPORT])
     assert shapes_of(released) == shares.released_shapes(3, len(counts))
     opened, total = shares.open_shares(released[SHARE], KEY, BINDING)
     assert opened.all()
     masks = shares.sum_masks(seeds, opened, 3, least=len(counts))
-    assert shares.combine(total, masks).tolist() == np.sum(counts, axis=0).tolist()
+    assert shares.join_sums(total, masks).tolist() == np.sum(counts, axis=0).tolist()
 
 
 def test_reports_that_do_not_open_are_named_and_left_out_of_both_sums() -> None:
@@ -56,11 +56,11 @@ def test_reports_that_do_not_open_are_named_and_left_out_of_both_sums() -> None:
     reports = [shares.share_report(one, KEY.public_key(), BINDING) for one in counts]
     rows = gather(reports)[REPORT].copy()
     rows[[2, 5], SEED + 40] ^= 1
-    seeds, released = shares.part(rows)
+    seeds, released = shares.split_rows(rows)
     opened, total = shares.open_shares(released[SHARE], KEY, BINDING)
     assert opened.tolist() == [True, True, False, True, True, False, True, True]
     kept = wire.decode_flags(wire.encode_flags(opened), len(counts))
-    found = shares.combine(total, shares.sum_masks(seeds, kept, 4, least=6))
+    found = shares.join_sums(total, shares.sum_masks(seeds, kept, 4, least=6))
     assert found.tolist() == counts[opened].sum(axis=0).tolist()
 
 
@@ -80,7 +80,7 @@ def test_flags_must_be_one_per_report() -> None:
 @pytest.mark.parametrize("tally", [[-1], [2**32], [[1]], []])
 def test_counts_that_do_not_fit_are_refused(tally: list[int]) -> None:
     with pytest.raises(ValueError, match="tally must be counts below"):
-        shares.split(np.array(tally, dtype=np.int64))
+        shares.split_counts(np.array(tally, dtype=np.int64))
 
 
 def test_a_batch_whose_counts_could_wrap_around_is_refused() -> None:
@@ -97,7 +97,7 @@ def test_what_the_analyzer_gets_of_a_report_is_uniform_whatever_was_counted(
     monkeypatch.setattr(
         "croupier.service.messages.shares.secrets.token_bytes", SeededCoins(count).token
     )
-    drawn = np.array([shares.split(np.array([count, count]))[1] for _ in range(20000)])
+    drawn = np.array([shares.split_counts(np.array([count, count]))[1] for _ in range(20000)])
     for column in drawn.T:
         for shift in (0, 8, 16, 24):
             seen = np.bincount((column >> np.uint32(shift)) & np.uint32(255), minlength=256)
@@ -109,7 +109,7 @@ def test_what_the_analyzer_gets_of_a_report_is_uniform_whatever_was_counted(
 
 
 def test_a_seed_is_drawn_from_the_operating_system_and_never_twice() -> None:
-    drawn = {shares.split(np.array([0]))[0] for _ in range(1000)}
+    drawn = {shares.split_counts(np.array([0]))[0] for _ in range(1000)}
     # A repetition: 2^-237.
     assert len(drawn) == 1000
 
@@ -122,9 +122,9 @@ def test_the_known_share() -> None:
     }
     binding, size = Binding(**told), len(case["tally"])
     assert binding.inner(SHARE).hex() == case["info"]
-    mask = shares.expand(bytes.fromhex(case["seed"]), size)
+    mask = shares.expand_seed(bytes.fromhex(case["seed"]), size)
     assert mask.tolist() == case["mask"]
-    assert shares.combine(np.array(case["share"], np.uint32), mask).tolist() == case["tally"]
+    assert shares.join_sums(np.array(case["share"], np.uint32), mask).tolist() == case["tally"]
     key = X25519PrivateKey.from_private_bytes(bytes.fromhex(VECTORS["analyzer"]["private"]))
     row = np.frombuffer(bytes.fromhex(case["sealed"]), np.uint8)[None, :]
     opened, total = shares.open_shares(row, key, binding)
@@ -134,4 +134,4 @@ def test_the_known_share() -> None:
 
 def test_the_stream_is_aes_256_in_counter_mode() -> None:
     # AES-256 of a zero block under a zero key, as in NIST's known answers.
-    assert shares.expand(bytes(32), 4).tobytes().hex() == "dc95c078a2408989ad48a21492842087"
+    assert shares.expand_seed(bytes(32), 4).tobytes().hex() == "dc95c078a2408989ad48a21492842087"

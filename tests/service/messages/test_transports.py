@@ -21,7 +21,7 @@ from croupier.service.shuffler.transports import (
     BitsTransport,
     SealedTransport,
     SharesTransport,
-    carriage,
+    plan_transport,
 )
 from croupier.service.storage.columns import array_of
 from croupier.service.storage.database import Database
@@ -160,7 +160,7 @@ def test_a_protocol_whose_reports_do_not_add_up_cannot_be_shared() -> None:
 @pytest.mark.parametrize("transport", list(Transport))
 def test_every_transport_has_its_carriage(transport: Transport) -> None:
     protocol = "amplified-gaussian" if transport is Transport.SEALED else "vector-sum"
-    way = carriage(transport, plan_of(protocol))
+    way = plan_transport(transport, plan_of(protocol))
     assert way.transport is transport
     assert way.length(0) == wire.report_length(way.shapes(0))
 

@@ -19,8 +19,8 @@ from croupier.service.messages.unsealing import (
     READY,
     DecryptJob,
     FrameError,
-    answer,
-    frame,
+    encode_answer,
+    encode_frame,
     serve,
 )
 from croupier.wire import Transport
@@ -61,10 +61,10 @@ def mixed() -> DecryptJob:
 
 def test_a_job_opens_what_a_report_alone_does() -> None:
     name, sealed = report(b"payload")
-    assert DecryptJob(KEY, BINDING.outer_prefix, [(name, sealed)]).opened() == [
+    assert DecryptJob(KEY, BINDING.outer_prefix, [(name, sealed)]).open_reports() == [
         open_report(sealed, KEY, BINDING, name)
     ]
-    found = mixed().opened()
+    found = mixed().open_reports()
     assert [one is None for one in found] == [False] * 4 + [True] * 9 + [False] * 4
 
 
@@ -82,10 +82,10 @@ def helped(*pieces: bytes) -> tuple[int, bytes]:
 
 
 def test_a_helper_ends_with_its_input() -> None:
-    assert helped() == (0, frame(READY))
+    assert helped() == (0, encode_frame(READY))
     asked = mixed()
-    wanted = frame(READY) + frame(answer(asked))
-    assert helped(frame(asked.encode())) == (0, wanted)
+    wanted = encode_frame(READY) + encode_frame(encode_answer(asked))
+    assert helped(encode_frame(asked.encode())) == (0, wanted)
 
 
 GOOD = job(b"payload", b"another").encode()
@@ -95,11 +95,11 @@ GOOD = job(b"payload", b"another").encode()
     "last",
     [
         b"\1",
-        frame(GOOD)[:-1],
-        frame(GOOD[:-1]),
-        frame(GOOD + b"\0"),
-        frame(GOOD[:39]),
-        frame(READY),
+        encode_frame(GOOD)[:-1],
+        encode_frame(GOOD[:-1]),
+        encode_frame(GOOD + b"\0"),
+        encode_frame(GOOD[:39]),
+        encode_frame(READY),
         (LONGEST + 1).to_bytes(4, "little") + bytes(100),
         b"\xff" * 100,
     ],
@@ -107,8 +107,11 @@ GOOD = job(b"payload", b"another").encode()
 )
 def test_a_helper_ends_at_once_with_what_is_no_job(last: bytes) -> None:
     """What it was asked before is answered."""
-    code, said = helped(frame(GOOD), last)
-    assert (code, said) == (1, frame(READY) + frame(answer(DecryptJob.decode(GOOD))))
+    code, said = helped(encode_frame(GOOD), last)
+    assert (code, said) == (
+        1,
+        encode_frame(READY) + encode_frame(encode_answer(DecryptJob.decode(GOOD))),
+    )
 
 
 @pytest.mark.parametrize("sizes", [(0, 16, 47), (0, 0, 0), (9000, 16, 55), (116, 17, 55)])
@@ -143,9 +146,11 @@ class Watched(io.BytesIO):
 
 
 def test_a_helper_overwrites_the_key_of_a_job_that_is_done() -> None:
-    source, sink = Watched(frame(GOOD) + frame(GOOD)), io.BytesIO()
+    source, sink = Watched(encode_frame(GOOD) + encode_frame(GOOD)), io.BytesIO()
     serve(source, sink)
-    assert sink.getvalue() == frame(READY) + 2 * frame(answer(DecryptJob.decode(GOOD)))
+    assert sink.getvalue() == encode_frame(READY) + 2 * encode_frame(
+        encode_answer(DecryptJob.decode(GOOD))
+    )
     bodies = [bytes(one) for one in source.into if len(one) == len(GOOD)]
     assert bodies == [bytes(32) + GOOD[32:]] * 2
 
@@ -158,5 +163,5 @@ def test_a_helper_imports_nothing_that_makes_it_large() -> None:
 
 def test_seals_of_the_helpers_suite_are_those_of_devices() -> None:
     sealed = seal(b"payload", KEY.public_key(), b"info")
-    assert unsealing.opened(sealed, KEY, b"info") == b"payload"
-    assert unsealing.opened(sealed, KEY, b"inf") is None
+    assert unsealing.open_seal(sealed, KEY, b"info") == b"payload"
+    assert unsealing.open_seal(sealed, KEY, b"inf") is None

@@ -16,9 +16,9 @@ from croupier import wire
 from croupier.client import Client
 from croupier.model import Model
 from croupier.plan import Plan
-from croupier.service.admin.deployment_files import lay_out
+from croupier.service.admin.deployment_files import write_deployment
 from croupier.service.analyzer.app import AnalyzerApp
-from croupier.service.messages.records import Address, package
+from croupier.service.messages.records import Address, make_record
 from croupier.service.messages.sealing import NO_PUBLIC_KEY, Binding
 from croupier.service.messages.signed_documents import verify_model
 from croupier.service.settings import Settings, read_settings
@@ -57,7 +57,7 @@ class Roles:
 
     @classmethod
     def make(cls, directory: Path, plan: Plan, transport: Transport) -> Roles:
-        layout = lay_out(directory, plan, transport)
+        layout = write_deployment(directory, plan, transport)
         analyzer = analyzer_parts(read_settings(layout.analyzer))
         return cls(directory, shuffler_parts(read_settings(layout.shuffler)), analyzer)
 
@@ -170,7 +170,7 @@ class Deployment:
         place = (self.plan.id, told["batch"], told["model_version"], told["model_hash"])
         binding = Binding(Transport[told["transport"].upper()], *place, inner)
         address = Address(replace(binding, **changes), bytes.fromhex(told["key"]), account(user))
-        return package(self.plan, (report or self.report()).messages, address)
+        return make_record(self.plan, (report or self.report()).messages, address)
 
     def fill(self, users: Iterable[int]) -> list[Report]:
         """One batch of these users; what each of them reported."""

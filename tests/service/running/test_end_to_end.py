@@ -14,10 +14,10 @@ from croupier import wire
 from croupier.analyzer import Analyzer
 from croupier.model import Model
 from croupier.plan import Plan
-from croupier.service.admin.status import why
+from croupier.service.admin.status import explain_wait
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.messages import sealing
-from croupier.service.messages.records import payload
+from croupier.service.messages.records import make_payload
 from croupier.service.messages.sealing import Binding
 from croupier.service.messages.signed_documents import (
     LedgerEntry,
@@ -26,7 +26,7 @@ from croupier.service.messages.signed_documents import (
     verify_chain,
 )
 from croupier.service.shuffler.rows import BatchState
-from croupier.service.shuffler.transports import carriage
+from croupier.service.shuffler.transports import plan_transport
 from croupier.shuffler import OpenChannels, Report, gather
 from croupier.wire import Record, Transport
 
@@ -111,7 +111,9 @@ def bad_record(services: Deployment) -> bytes:
     other, told = key.public_bytes_raw(), services.batch()
     place = (services.plan.id, told["batch"], told["model_version"], told["model_hash"])
     right = Binding(Transport.SHARES, *place, bytes.fromhex(told["inner_key"]))
-    inside = payload(services.plan, services.report().messages, replace(right, inner_key=other))
+    inside = make_payload(
+        services.plan, services.report().messages, replace(right, inner_key=other)
+    )
     name = secrets.token_bytes(16)
     sealed = sealing.seal_report(inside, key, right, name)
     head = (Transport.SHARES, key_id(other), told["batch"], told["model_hash"], name, bytes(32))
@@ -133,7 +135,7 @@ def test_one_share_that_does_not_open_has_its_batch_begun_again(deploy: Deploy) 
         batch = services.shuffler.parts.store.current(services.plan.id)
         assert (batch.index, batch.state, batch.attempt) == (0, BatchState.OPEN, attempt + 1)
         assert services.batch()["attempt"] == attempt + 1
-        assert f"begun again, {attempt + 1} times" in why(batch)
+        assert f"begun again, {attempt + 1} times" in explain_wait(batch)
         assert services.model().version == 0
     reference = Reference(services.plan)
     reports = services.fill(range(USERS))
@@ -150,7 +152,7 @@ def test_a_batch_is_signed_and_has_the_public_length(services: Deployment) -> No
     (sent,) = [request for request in services.sent if request.url.path.endswith("/batches")]
     body = sent.content
     verify_batch(body, sent.headers["croupier-signature"], services.analyzer.parts.trusted)
-    shapes = carriage(Transport.BITS, services.plan).released_shapes(0)
+    shapes = plan_transport(Transport.BITS, services.plan).released_shapes(0)
     header, messages = wire.decode_batch(shapes, body)
     assert (header.plan_id, header.batch, header.users) == (services.plan.id, 0, USERS)
     assert {name: rows.shape for name, rows in messages.items()} == {

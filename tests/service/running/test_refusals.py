@@ -14,7 +14,7 @@ import pytest
 
 from croupier import wire
 from croupier.service.http.reasons import Reason
-from croupier.service.messages.records import Address, package
+from croupier.service.messages.records import Address, make_record
 from croupier.service.messages.sealing import Binding, seal_report
 from croupier.service.settings import AccessSettings, LimitSettings, Settings, token_hash
 from croupier.service.shuffler.acceptance import Upload
@@ -257,7 +257,7 @@ def helped(
 ) -> Deployment:
     """With so many helpers, all of them ready; where there are any, they must do it."""
     if request.param:
-        monkeypatch.delattr("croupier.service.messages.unsealing.DecryptJob.opened")
+        monkeypatch.delattr("croupier.service.messages.unsealing.DecryptJob.open_reports")
     services = deploy(change=limited(openers=request.param))
 
     async def start() -> None:
@@ -433,7 +433,7 @@ def test_a_key_that_another_process_has_made_is_found(deploy: Deploy, tmp_path: 
     other.rotate()
     binding = Binding(Transport.BITS, services.plan.id, 0, 0, told["model_hash"])
     key = other.sealing_key.public_bytes_raw()
-    sent = package(services.plan, report.messages, Address(binding, key, account(0)))
+    sent = make_record(services.plan, report.messages, Address(binding, key, account(0)))
     assert services.post(sent).status_code == 201
     assert services.batch()["key"] == key.hex()
     roles.close()
@@ -447,7 +447,7 @@ def test_a_device_with_a_private_inner_key_is_refused(deploy: Deploy) -> None:
     place = (services.plan.id, told["batch"], told["model_version"], told["model_hash"])
     binding = Binding(Transport.SHARES, *place, other)
     address = Address(binding, bytes.fromhex(told["key"]), account(0))
-    sent = package(services.plan, services.report().messages, address)
+    sent = make_record(services.plan, services.report().messages, address)
     assert reason(services.post(sent)) == "undecryptable"
 
 

@@ -19,9 +19,9 @@ import pytest
 from croupier.cli.main import main
 from croupier.client import Client
 from croupier.plan import Plan
-from croupier.service.admin.deployment_files import lay_out
+from croupier.service.admin.deployment_files import write_deployment
 from croupier.service.http import server
-from croupier.service.messages.records import Address, package
+from croupier.service.messages.records import Address, make_record
 from croupier.service.messages.sealing import Binding
 from croupier.service.messages.signed_documents import verify_model
 from croupier.service.settings import Settings, read_settings
@@ -122,7 +122,7 @@ def records(
         device.update(model, told["batch"])
         messages = device.report([0.3, 0.4], 1.0).messages
         made.append(
-            package(plan, messages, Address(binding, bytes.fromhex(told["key"]), account(user)))
+            make_record(plan, messages, Address(binding, bytes.fromhex(told["key"]), account(user)))
         )
     return made
 
@@ -166,7 +166,7 @@ def test_two_processes_learn_and_drain_without_losing_what_they_accepted(
 ) -> None:
     """The shuffler is told to stop under load, starts again, and completes its batch."""
     plan = made_plan(batch_size=400, horizon=800)
-    layout = lay_out(tmp_path / "roles", plan, Transport.BITS, free_ports())
+    layout = write_deployment(tmp_path / "roles", plan, Transport.BITS, free_ports())
     with layout.shuffler.open("a") as file:
         file.write("[courier]\nevery = 0.05\nfirst_wait = 0.05\n[limits]\nopeners = 1\n")
     analyzer = processes("analyzer", layout.analyzer)

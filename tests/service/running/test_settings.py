@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from croupier.service.admin.deployment_files import lay_out
+from croupier.service.admin.deployment_files import write_deployment
 from croupier.service.settings import (
     Role,
     ShortBatchPolicy,
@@ -207,4 +207,4 @@ def test_a_layout_gives_each_role_its_own_and_the_analyzer_no_token(
 def test_a_layout_overwrites_nothing(roles_of: Callable[[Transport], Roles]) -> None:
     roles = roles_of(Transport.BITS)
     with pytest.raises(FileExistsError):
-        lay_out(roles.directory, made_plan(), Transport.BITS)
+        write_deployment(roles.directory, made_plan(), Transport.BITS)

@@ -21,7 +21,7 @@ from croupier.service.startup import (
     analyzer_parts,
     check_clock,
     check_entropy,
-    checked_plan,
+    read_checked_plan,
     shuffler_parts,
     trusted_keys,
 )
@@ -73,14 +73,16 @@ def test_a_plan_that_claims_more_than_it_keeps_is_refused(
 ) -> None:
     """Its noise was made for epsilon 8; its document is otherwise in order."""
     given = with_plan(settings, tmp_path, replace(made_plan(), budget=Budget(1.0, 0.01)))
-    refused(lambda: checked_plan(given), "claims epsilon 1 at delta 0.01, its guarantee computed")
+    refused(
+        lambda: read_checked_plan(given), "claims epsilon 1 at delta 0.01, its guarantee computed"
+    )
 
 
 def test_a_plan_whose_claim_was_altered_is_refused(settings: Settings, tmp_path: Path) -> None:
     document = json.loads(made_plan().to_json())
     document["budget"]["epsilon"] = 0.01
     given = with_plan(settings, tmp_path, json.dumps(document))
-    refused(lambda: checked_plan(given), "plan id is")
+    refused(lambda: read_checked_plan(given), "plan id is")
 
 
 def test_a_baseline_is_refused(settings: Settings, tmp_path: Path) -> None:
@@ -88,7 +90,7 @@ def test_a_baseline_is_refused(settings: Settings, tmp_path: Path) -> None:
         "local", dim=3, batch_size=10, horizon=20, calibration="released", epsilon=1.0, delta=0.1
     )
     given = with_plan(settings, tmp_path, plan)
-    refused(lambda: checked_plan(given), "local is a baseline for simulations")
+    refused(lambda: read_checked_plan(given), "local is a baseline for simulations")
 
 
 @pytest.mark.parametrize(
@@ -104,12 +106,12 @@ def test_a_transport_that_does_not_fit_the_protocol_is_refused(
 ) -> None:
     kept = Transport.BITS if protocol == "vector-sum" else Transport.SEALED
     given = replace(roles_of(kept).shuffler.settings, transport=transport)
-    refused(lambda: checked_plan(given), f"transport must be one of {fitting} for {protocol}")
+    refused(lambda: read_checked_plan(given), f"transport must be one of {fitting} for {protocol}")
 
 
 def test_a_missing_plan_is_named(settings: Settings, tmp_path: Path) -> None:
     given = replace(settings, plan=tmp_path / "none.json")
-    refused(lambda: checked_plan(given), "none.json: No such file")
+    refused(lambda: read_checked_plan(given), "none.json: No such file")
 
 
 def test_a_wrong_passphrase_and_open_keys_are_refused(settings: Settings, tmp_path: Path) -> None:

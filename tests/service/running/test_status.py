@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from croupier.service.admin.status import RetiredPlan, ServiceStatus, retire, status, why
+from croupier.service.admin.status import RetiredPlan, ServiceStatus, explain_wait, retire, status
 from croupier.service.settings import BatchSettings, ShortBatchPolicy
 from croupier.service.shuffler.rows import BatchRow, BatchState
 from croupier.service.startup import StartError
@@ -39,14 +39,14 @@ def batch(state: BatchState, filled: int) -> BatchRow:
     ],
 )
 def test_every_state_of_a_batch_has_its_answer(found: BatchRow, words: str) -> None:
-    assert words in why(found)
+    assert words in explain_wait(found)
 
 
 def told(answers: dict[str, ServiceStatus], monkeypatch: pytest.MonkeyPatch) -> None:
     """What the two services would say."""
     monkeypatch.setattr("croupier.service.admin.status.own_url", lambda _: "own")
     monkeypatch.setattr(
-        "croupier.service.admin.status.ask",
+        "croupier.service.admin.status.ask_service",
         lambda url: answers["own" if url == "own" else "peer"],
     )
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from croupier.service.http.reasons import Reason
-from croupier.service.shuffler.acceptance import Upload, marks
+from croupier.service.shuffler.acceptance import Upload, mark_accounts
 from croupier.service.shuffler.rows import Basis, BatchState
 from croupier.service.storage.database import ASKED_AT_ONCE, Database
 from croupier.wire import Record, Transport
@@ -194,7 +194,7 @@ def test_the_digest_of_an_upload_covers_every_byte_of_its_record() -> None:
 
 def test_marks_are_hmacs_under_the_keys_of_batch_and_plan() -> None:
     accounts = [account(user) for user in (1, 2, 1)]
-    found = marks(b"p" * 32, b"b" * 32, accounts)
+    found = mark_accounts(b"p" * 32, b"b" * 32, accounts)
     assert found == {
         one: (hmac.digest(b"b" * 32, one, "sha256"), hmac.digest(b"p" * 32, one, "sha256"))
         for one in accounts

@@ -16,7 +16,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from croupier.service.messages import unsealing
-from croupier.service.messages.unsealing import READY, DecryptJob, answer, frame
+from croupier.service.messages.unsealing import READY, DecryptJob, encode_answer, encode_frame
 from croupier.service.shuffler.decrypt_pool import MOST_IN_FLIGHT, DecryptPool, DecryptProcess
 
 from ..messages.test_unsealing import BINDING, KEY, OTHER, PATIENCE, job, mixed, report
@@ -55,7 +55,7 @@ def test_a_helper_opens_what_we_open_byte_for_byte() -> None:
         async with running() as openers:
             (helper,) = openers.ready
             for asked in (mixed(), job(b""), job(b"", b""), job(bytes(range(256)) * 40)):
-                assert await helper.ask(asked, PATIENCE) == asked.opened()
+                assert await helper.ask(asked, PATIENCE) == asked.open_reports()
 
     asyncio.run(scene())
 
@@ -93,7 +93,7 @@ def test_without_helpers_seals_are_opened_here() -> None:
     async def scene() -> None:
         openers, asked = DecryptPool(0, "shuffler"), mixed()
         openers.start()
-        assert await openers.open([asked] * 3) == [asked.opened()] * 3
+        assert await openers.open([asked] * 3) == [asked.open_reports()] * 3
         assert await openers.open([]) == []
         await openers.close()
 
@@ -104,7 +104,7 @@ def test_others_have_their_turns_while_a_large_upload_is_opened_here(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     order: list[str] = []
-    monkeypatch.setattr(DecryptJob, "opened", lambda _job: order.append("job"))
+    monkeypatch.setattr(DecryptJob, "open_reports", lambda _job: order.append("job"))
 
     async def other() -> None:
         for _ in range(20):
@@ -157,7 +157,7 @@ def test_a_helper_that_stands_still_is_replaced_and_its_jobs_are_done_here(
         async with running(pause=0.0, patience=0.05) as openers:
             pid, asked = openers.ready[0].pid, mixed()
             os.kill(pid, signal.SIGSTOP)
-            assert await openers.open([asked]) == [asked.opened()]
+            assert await openers.open([asked]) == [asked.open_reports()]
             await until(lambda: bool(openers.ready) and openers.ready[0].pid != pid)
             assert not alive(pid)
 
@@ -230,10 +230,10 @@ def children() -> set[str]:
 
 PARENT = """
 import asyncio
-from croupier.service.shuffler.decrypt_pool import Openers
+from croupier.service.shuffler.decrypt_pool import DecryptPool
 
 async def main():
-    openers = Openers(2, "shuffler")
+    openers = DecryptPool(2, "shuffler")
     openers.start()
     while len(openers.ready) < 2:
         await asyncio.sleep(0.002)
@@ -269,15 +269,15 @@ def test_signals_for_the_service_do_not_end_a_helper() -> None:
 
 # Helpers that are no good
 
-GREETING = f"import sys; out = sys.stdout.buffer; out.write({frame(READY)!r}); out.flush(); "
+GREETING = f"import sys; out = sys.stdout.buffer; out.write({encode_frame(READY)!r}); out.flush(); "
 ASKED = GREETING + "sys.stdin.buffer.read(9); "
 WAITS = "; out.flush(); sys.stdin.buffer.read()"
 BROKEN = {
     "ends at once": "raise SystemExit(3)",
-    "greets with something else": f"import sys; sys.stdout.buffer.write({frame(b'no')!r})",
-    "speaks unasked": GREETING + f"out.write({frame(b'no')!r})" + WAITS,
-    "answers too little": ASKED + f"out.write({frame(b'no')!r})" + WAITS,
-    "answers with a flag that is none": ASKED + f"out.write({frame(b'2payload')!r})" + WAITS,
+    "greets with something else": f"import sys; sys.stdout.buffer.write({encode_frame(b'no')!r})",
+    "speaks unasked": GREETING + f"out.write({encode_frame(b'no')!r})" + WAITS,
+    "answers too little": ASKED + f"out.write({encode_frame(b'no')!r})" + WAITS,
+    "answers with a flag that is none": ASKED + f"out.write({encode_frame(b'2payload')!r})" + WAITS,
     "claims an absurd answer": ASKED + "out.write(bytes([255] * 9))" + WAITS,
     "stops half way": ASKED + "out.write(bytes(2))",
 }
@@ -341,7 +341,7 @@ def test_answers_in_pieces_and_together_are_told_apart() -> None:
         helper.connection_made(Written())
         asked = [asyncio.create_task(helper.ask(one, PATIENCE)) for one in jobs]
         await asyncio.sleep(0)
-        data = frame(READY) + b"".join(frame(answer(one)) for one in jobs)
+        data = encode_frame(READY) + b"".join(encode_frame(encode_answer(one)) for one in jobs)
         for at in range(len(data)):
             helper.pipe_data_received(1, data[at : at + 1])
         assert await asyncio.gather(*asked) == [[b"first"], [b"second", b"third."]]

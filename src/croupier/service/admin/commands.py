@@ -8,7 +8,7 @@ from pathlib import Path
 from croupier.plan import Plan
 from croupier.service.admin import doctor
 from croupier.service.admin import status as operations
-from croupier.service.admin.deployment_files import DeploymentFiles, lay_out
+from croupier.service.admin.deployment_files import DeploymentFiles, write_deployment
 from croupier.service.admin.status import PlanStatus, RetiredPlan
 from croupier.service.analyzer.app import AnalyzerApp
 from croupier.service.http import logs, server
@@ -31,7 +31,7 @@ def initialise(directory: Path, plan: Plan, transport: str) -> DeploymentFiles:
     if transport not in known:
         raise ValueError(f"transport must be one of {', '.join(known)}, got {transport!r}")
     require_deployable(plan, known[transport])
-    return lay_out(directory, plan, known[transport])
+    return write_deployment(directory, plan, known[transport])
 
 
 def status(path: Path) -> PlanStatus:

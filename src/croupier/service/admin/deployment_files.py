@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from croupier.plan import Plan
-from croupier.service.keys.keylist import SIGN, active
+from croupier.service.keys.keylist import SIGN, require_active
 from croupier.service.keys.keyring import Keyring
 from croupier.service.settings import Role, token_hash
 from croupier.wire import Transport
@@ -29,39 +29,41 @@ class DeploymentFiles:
     analyzer: Path
 
 
-def lay_out(
+def write_deployment(
     directory: Path, plan: Plan, transport: Transport, ports: tuple[int, int] = PORTS
 ) -> DeploymentFiles:
     """Write the two directories; what is there already is not touched."""
     homes = {role: directory / role.value for role in Role}
     for home in homes.values():
         home.mkdir(mode=0o700, parents=True)
-        _write(home / "plan.json", plan.to_json())
-    signing = {role: _keys(homes[role], role) for role in Role}
+        _write_private(home / "plan.json", plan.to_json())
+    signing = {role: _make_keys(homes[role], role) for role in Role}
     token = secrets.token_urlsafe(32)
     shuffler, analyzer = homes[Role.SHUFFLER], homes[Role.ANALYZER]
-    _write(shuffler / "service-token", token + "\n")
-    _write(shuffler / "analyzer-key", signing[Role.ANALYZER] + "\n")
-    _write(analyzer / "shuffler-key", signing[Role.SHUFFLER] + "\n")
+    _write_private(shuffler / "service-token", token + "\n")
+    _write_private(shuffler / "analyzer-key", signing[Role.ANALYZER] + "\n")
+    _write_private(analyzer / "shuffler-key", signing[Role.SHUFFLER] + "\n")
     word = transport.name.lower()
-    _write(shuffler / SETTINGS, _SHUFFLER.format(transport=word, port=ports[0], peer=ports[1]))
+    _write_private(
+        shuffler / SETTINGS, _SHUFFLER.format(transport=word, port=ports[0], peer=ports[1])
+    )
     told = _ANALYZER.format(
         transport=word, port=ports[1], peer=ports[0], token_hash=token_hash(token)
     )
-    _write(analyzer / SETTINGS, told)
+    _write_private(analyzer / SETTINGS, told)
     return DeploymentFiles(shuffler / SETTINGS, analyzer / SETTINGS)
 
 
-def _keys(home: Path, role: Role) -> str:
+def _make_keys(home: Path, role: Role) -> str:
     """Make the role's keys; the public signing key in hex."""
     passphrase = secrets.token_urlsafe(32)
-    _write(home / "passphrase", passphrase + "\n")
+    _write_private(home / "passphrase", passphrase + "\n")
     ring = Keyring.create(home / "keys", role.value, passphrase.encode())
     ring.new()
-    return active(ring.list(), SIGN).public.hex()
+    return require_active(ring.list(), SIGN).public.hex()
 
 
-def _write(path: Path, text: str) -> None:
+def _write_private(path: Path, text: str) -> None:
     """A new file that only its owner can read."""
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(text)

@@ -13,7 +13,7 @@ import httpx
 
 from croupier.errors import CroupierError
 from croupier.service import startup
-from croupier.service.admin.status import TIMEOUT, ask, own_url
+from croupier.service.admin.status import TIMEOUT, ask_service, own_url
 from croupier.service.http.reasons import Reason
 from croupier.service.keys.keylist import EXPIRED, PENDING, KeyList
 from croupier.service.settings import Role, Settings, read_secret, read_settings
@@ -46,10 +46,10 @@ def examine(path: Path) -> list[CheckResult]:
     except CroupierError as error:
         return [CheckResult("settings", False, str(error))]
     first = CheckResult("settings", True, f"{path} is complete, for the {settings.role.value}")
-    return [first, *(_found(name, check, settings) for name, check in _CHECKS.items())]
+    return [first, *(_run_check(name, check, settings) for name, check in _CHECKS.items())]
 
 
-def _found(name: str, check: Check, settings: Settings) -> CheckResult:
+def _run_check(name: str, check: Check, settings: Settings) -> CheckResult:
     try:
         return CheckResult(name, True, check(settings))
     except (CroupierError, ValueError, OSError) as error:
@@ -82,7 +82,7 @@ def _peer_date(settings: Settings) -> float | None:
 
 
 def _plan(settings: Settings) -> str:
-    plan = startup.checked_plan(settings)
+    plan = startup.read_checked_plan(settings)
     if plan.budget is None:
         return f"{plan.id} ({plan.protocol}) can be deployed, but promises nothing"
     return (
@@ -120,7 +120,7 @@ def _disk(settings: Settings) -> str:
 
 
 def _own(settings: Settings) -> str:
-    found = ask(own_url(settings))
+    found = ask_service(own_url(settings))
     if found is None:
         return "takes any free port, so it cannot be asked"
     if not found.reachable:
@@ -135,7 +135,7 @@ def _peer(settings: Settings) -> str:
         return f"{len(trusted)} signing keys are trusted; peer.url is not set, so it is not asked"
     other = Role.ANALYZER if settings.role is Role.SHUFFLER else Role.SHUFFLER
     KeyList.verify(_get(settings, "/v1/keys").content, other.value, trusted)
-    plan = startup.checked_plan(settings)
+    plan = startup.read_checked_plan(settings)
     place = f"/v1/plans/{plan.id}" + ("" if other is Role.ANALYZER else "/batch")
     answer = _get(settings, place)
     if answer.status_code == Reason.WRONG_PLAN.status:
@@ -148,7 +148,7 @@ def _access(settings: Settings) -> str:
     if settings.role is not Role.SHUFFLER or settings.peer.token_file is None:
         return "nothing to ask for"
     token = read_secret(settings.peer.token_file, "service token")
-    plan = startup.checked_plan(settings)
+    plan = startup.read_checked_plan(settings)
     answer = _ask(settings, "POST", f"/v1/plans/{plan.id}/batches", token)
     if answer.status_code == Reason.BAD_TOKEN.status:
         raise CheckError("the analyzer refuses the service token; its access.token_hash must fit")

@@ -12,7 +12,7 @@ from croupier.service.http.reasons import Refusal
 from croupier.service.settings import Role, Settings, ShortBatchPolicy
 from croupier.service.shuffler.rows import BatchRow, BatchState
 from croupier.service.shuffler.store import ShufflerStore
-from croupier.service.startup import StartError, checked_plan
+from croupier.service.startup import StartError, read_checked_plan
 from croupier.service.storage.database import Database
 from croupier.service.toml_tables import SettingsError
 
@@ -58,7 +58,7 @@ class PlanStatus:
         return {"kind": "status", **asdict(self)}
 
 
-def ask(url: str | None) -> ServiceStatus | None:
+def ask_service(url: str | None) -> ServiceStatus | None:
     """A service's own word on whether it is ready; None if nobody knows where it is."""
     if url is None:
         return None
@@ -79,7 +79,7 @@ def own_url(settings: Settings) -> str | None:
 def status(settings: Settings) -> PlanStatus:
     """The answer, from this role's database and from what both services say."""
     database = Database.open(settings.database, settings.role.value)
-    own, peer = ask(own_url(settings)), ask(settings.peer.url)
+    own, peer = ask_service(own_url(settings)), ask_service(settings.peer.url)
     try:
         if settings.role is Role.SHUFFLER:
             return _shuffler_status(settings, ShufflerStore(database), own, peer)
@@ -100,7 +100,7 @@ def retire(settings: Settings, abandon: bool = False) -> RetiredPlan:
     """End the shuffler's plan, ``abandon`` a batch that is on its way; again changes nothing."""
     if settings.role is not Role.SHUFFLER:
         raise SettingsError("a plan is retired at the shuffler, these are the analyzer's settings")
-    plan = checked_plan(settings)
+    plan = read_checked_plan(settings)
     database = Database.open(settings.database, settings.role.value)
     try:
         store = ShufflerStore(database)
@@ -117,28 +117,30 @@ def retire(settings: Settings, abandon: bool = False) -> RetiredPlan:
 def _shuffler_status(
     settings: Settings, store: ShufflerStore, own: ServiceStatus | None, peer: ServiceStatus | None
 ) -> PlanStatus:
-    plan = checked_plan(settings)
+    plan = read_checked_plan(settings)
     known = {state.id: state for state in store.plans()}
     if plan.id not in known:
         answer = "The plan has not begun: its first batch opens with the analyzer's first model."
-        return PlanStatus("shuffler", plan.id, answer, _reach(own, peer), False, {}, own, peer)
+        return PlanStatus(
+            "shuffler", plan.id, answer, _first_obstacle(own, peer), False, {}, own, peer
+        )
     batch = store.current(plan.id)
     if known[plan.id].ended:
         answer = f"The plan has ended with batch {batch.index}; nothing more is released."
-        return PlanStatus("shuffler", plan.id, answer, "", True, facts(batch), own, peer)
-    answer = why(batch)
+        return PlanStatus("shuffler", plan.id, answer, "", True, describe_batch(batch), own, peer)
+    answer = explain_wait(batch)
     advice = _advice(batch, settings, own, peer)
     moving = batch.state is BatchState.OPEN and batch.room > 0
-    return PlanStatus("shuffler", plan.id, answer, advice, moving, facts(batch), own, peer)
+    return PlanStatus("shuffler", plan.id, answer, advice, moving, describe_batch(batch), own, peer)
 
 
-def why(batch: BatchRow) -> str:
+def explain_wait(batch: BatchRow) -> str:
     """Why a batch has not been released, or what it waits for since."""
     name = f"Batch {batch.index}"
     if batch.state is BatchState.OPEN and batch.room:
         return (
             f"{name} is open and has {batch.filled} of {batch.size} reports. It is released when "
-            f"it is complete, never short: {batch.room} are missing.{_again(batch)}"
+            f"it is complete, never short: {batch.room} are missing.{_describe_attempts(batch)}"
         )
     if batch.state is BatchState.OPEN:
         return f"{name} is complete with {batch.size} reports and is about to be sealed."
@@ -149,7 +151,7 @@ def why(batch: BatchRow) -> str:
     return f"{name} is acknowledged, its reports are about to be deleted."
 
 
-def _again(batch: BatchRow) -> str:
+def _describe_attempts(batch: BatchRow) -> str:
     """That this is not the first attempt."""
     return (
         f" It was emptied and begun again, {batch.attempt} times so far: it stayed short, or of "
@@ -159,7 +161,7 @@ def _again(batch: BatchRow) -> str:
     )
 
 
-def facts(batch: BatchRow) -> dict[str, Any]:
+def describe_batch(batch: BatchRow) -> dict[str, Any]:
     """What is public of a batch; its keys stay where they are."""
     return {
         "batch": batch.index,
@@ -178,7 +180,7 @@ def _advice(
     batch: BatchRow, settings: Settings, own: ServiceStatus | None, peer: ServiceStatus | None
 ) -> str:
     if batch.state is not BatchState.OPEN or batch.room == 0:
-        return _reach(own, peer)
+        return _first_obstacle(own, peer)
     rules = settings.batches
     after = f"after {rules.after_seconds:g} seconds"
     return {
@@ -190,7 +192,7 @@ def _advice(
     }[rules.short]
 
 
-def _reach(own: ServiceStatus | None, peer: ServiceStatus | None) -> str:
+def _first_obstacle(own: ServiceStatus | None, peer: ServiceStatus | None) -> str:
     """The first thing that stands between a complete batch and the next model."""
     if own is not None and not own.reachable:
         return "Start the shuffler: croupier serve shuffler --config FILE."
@@ -206,7 +208,7 @@ def _reach(own: ServiceStatus | None, peer: ServiceStatus | None) -> str:
 def _analyzer_status(
     settings: Settings, store: AnalyzerStore, own: ServiceStatus | None, peer: ServiceStatus | None
 ) -> PlanStatus:
-    plan = checked_plan(settings)
+    plan = read_checked_plan(settings)
     if plan.id not in store.plans():
         advice = "Start the analyzer: croupier serve analyzer --config FILE."
         return PlanStatus(

@@ -105,17 +105,17 @@ class AnalyzerApp:
 
     async def _plan(self, request: Request) -> Response:
         plan_id = self._named(request)
-        return responses.tagged(request, self._plan_text, plan_id, responses.IMMUTABLE)
+        return responses.tagged_response(request, self._plan_text, plan_id, responses.IMMUTABLE)
 
     async def _newest(self, request: Request) -> Response:
         published = await self._read(partial(self.parts.store.newest, self._named(request)))
         tag = published.model.hash
-        return responses.tagged(request, published.document, tag, responses.REVALIDATED)
+        return responses.tagged_response(request, published.document, tag, responses.REVALIDATED)
 
     async def _model(self, request: Request) -> Response:
         name = request.path_params["hash"]
         text = await self._read(partial(self.parts.store.document, name))
-        return responses.tagged(request, text, name, responses.IMMUTABLE)
+        return responses.tagged_response(request, text, name, responses.IMMUTABLE)
 
     async def _ledger(self, request: Request) -> Response:
         plan_id = self._named(request)
@@ -141,7 +141,7 @@ class AnalyzerApp:
         most = 4 * self.parts.settings.limits.body_bytes
         body = await guards.read_body(request.scope, request.receive, most)
         signature = await self._signature(request)
-        index = _whole(request.path_params["batch"])
+        index = _read_index(request.path_params["batch"])
         return await self._learn(partial(self._delivery.share, index, body, signature))
 
     async def _signature(self, request: Request) -> str:
@@ -230,7 +230,7 @@ class AnalyzerApp:
         await self.close()
 
 
-def _whole(text: str) -> int:
+def _read_index(text: str) -> int:
     """A batch's index in a path."""
     if not (text.isascii() and text.isdigit() and len(text) <= 10):
         raise Refusal(Reason.NOT_FOUND)

@@ -58,13 +58,13 @@ class BatchReceiver:
             return self._decide(header, messages, digest)
         rows = messages if header.transport is Transport.BITS else self._opened(header, messages)
         batch = Batch(header.plan_id, header.batch, rows)
-        return learnt(header.batch, self._store.receive(batch, header.model_hash, digest))
+        return learnt_answer(header.batch, self._store.receive(batch, header.model_hash, digest))
 
     def share(self, index: int, share: bytes, signature: str) -> Answer:
         """Learn from the two halves of a batch."""
         self._verify(signed_share(self._plan.id, index, share), signature)
         try:
-            return learnt(index, self._store.settle(self._plan.id, index, share))
+            return learnt_answer(index, self._store.settle(self._plan.id, index, share))
         except WireError as error:
             raise Refusal(Reason.of(error.reason), str(error)) from error
 
@@ -134,7 +134,7 @@ class BatchReceiver:
         return int(document["content"]["model"]["version"])
 
 
-def learnt(batch: int, published: PublishedModel) -> Answer:
+def learnt_answer(batch: int, published: PublishedModel) -> Answer:
     """What the shuffler needs to open the next batch."""
     return {
         "batch": batch,

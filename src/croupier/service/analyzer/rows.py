@@ -51,7 +51,7 @@ class PlanProgress:
 # Plans and models
 
 
-def begin(transaction: Transaction, plan: Plan) -> bool:
+def insert_plan(transaction: Transaction, plan: Plan) -> bool:
     """Whether the plan is new."""
     rows = transaction.execute(
         "INSERT INTO plans (id, document, batch) VALUES (?, ?, 0) ON CONFLICT (id) DO NOTHING",
@@ -61,32 +61,32 @@ def begin(transaction: Transaction, plan: Plan) -> bool:
     return rows == 1
 
 
-def plan(transaction: Transaction, plan_id: str) -> Plan:
+def read_opened_plan(transaction: Transaction, plan_id: str) -> Plan:
     """The plan as it was opened."""
     row = transaction.one("SELECT document FROM plans WHERE id = ?", plan_id)
-    return read_plan(_found(plan_id, row)[0])
+    return read_plan(_require_row(plan_id, row)[0])
 
 
 _PROGRESS = "SELECT batch, repairs, clipped FROM plans WHERE id = ?"
 
 
-def progress(transaction: Transaction, plan_id: str) -> PlanProgress:
+def read_progress(transaction: Transaction, plan_id: str) -> PlanProgress:
     """How far the plan is."""
-    return PlanProgress(*_found(plan_id, transaction.one(_PROGRESS, plan_id)))
+    return PlanProgress(*_require_row(plan_id, transaction.one(_PROGRESS, plan_id)))
 
 
-def locked(transaction: Transaction, plan_id: str) -> PlanProgress:
+def lock_plan(transaction: Transaction, plan_id: str) -> PlanProgress:
     """The same; nobody else learns for this plan until we are done."""
-    return PlanProgress(*_found(plan_id, transaction.one(_PROGRESS + " FOR UPDATE", plan_id)))
+    return PlanProgress(*_require_row(plan_id, transaction.one(_PROGRESS + " FOR UPDATE", plan_id)))
 
 
-def _found(plan_id: str, row: Row | None) -> Row:
+def _require_row(plan_id: str, row: Row | None) -> Row:
     if row is None:
         raise Refusal(Reason.WRONG_PLAN, plan_id)
     return row
 
 
-def publish(transaction: Transaction, model: Model, document: str) -> None:
+def store_model(transaction: Transaction, model: Model, document: str) -> None:
     """A new model, under its version and hash."""
     transaction.execute(
         "INSERT INTO models (plan, version, hash, model, document) VALUES (?, ?, ?, ?, ?)",
@@ -98,20 +98,22 @@ def publish(transaction: Transaction, model: Model, document: str) -> None:
     )
 
 
-def newest(transaction: Transaction, plan: Plan) -> PublishedModel:
+def read_newest_model(transaction: Transaction, plan: Plan) -> PublishedModel:
     """The newest model and the batch that is next."""
     row = transaction.one(
         "SELECT version FROM models WHERE plan = ? ORDER BY version DESC LIMIT 1", plan.id
     )
-    (version,) = _found(plan.id, row)
-    return _published(transaction, plan, version, progress(transaction, plan.id).batch)
+    (version,) = _require_row(plan.id, row)
+    return _read_published(transaction, plan, version, read_progress(transaction, plan.id).batch)
 
 
-def _published(transaction: Transaction, plan: Plan, version: int, batch: int) -> PublishedModel:
+def _read_published(
+    transaction: Transaction, plan: Plan, version: int, batch: int
+) -> PublishedModel:
     row = transaction.one(
         "SELECT model, document FROM models WHERE plan = ? AND version = ?", plan.id, version
     )
-    model, document = _found(plan.id, row)
+    model, document = _require_row(plan.id, row)
     next_batch = batch if batch < plan.schedule.batches else None
     return PublishedModel(Model.from_json(model), document, next_batch)
 
@@ -119,7 +121,7 @@ def _published(transaction: Transaction, plan: Plan, version: int, batch: int) -
 # Batches
 
 
-def answered(transaction: Transaction, arrival: ReceivedBatch) -> PublishedModel | None:
+def read_answer(transaction: Transaction, arrival: ReceivedBatch) -> PublishedModel | None:
     """What was answered for this batch; None if it is the one to learn from now."""
     row = transaction.one(
         "SELECT digest, version FROM batches WHERE plan = ? AND batch = ?",
@@ -127,29 +129,29 @@ def answered(transaction: Transaction, arrival: ReceivedBatch) -> PublishedModel
         arrival.index,
     )
     if row is None:
-        _expect(transaction, arrival)
+        _require_next(transaction, arrival)
         return None
     digest, version = row
     if bytes(digest) != arrival.digest:
         raise Refusal(Reason.ID_CONFLICT, f"batch {arrival.index} came with other bytes before")
     if version is None:
         return None
-    return _published(transaction, arrival.plan, version, arrival.index + 1)
+    return _read_published(transaction, arrival.plan, version, arrival.index + 1)
 
 
-def _expect(transaction: Transaction, arrival: ReceivedBatch) -> None:
+def _require_next(transaction: Transaction, arrival: ReceivedBatch) -> None:
     """Refuse a batch that is not the next one of its plan."""
     batches = arrival.plan.schedule.batches
     if arrival.index >= batches:
         raise Refusal(Reason.PLAN_ENDED, f"batch {arrival.index} came, there are {batches}")
-    now = newest(transaction, arrival.plan)
+    now = read_newest_model(transaction, arrival.plan)
     if arrival.index != now.next_batch:
         raise Refusal(Reason.STALE_BATCH, f"batch {arrival.index} came, {now.next_batch} is next")
     if arrival.model_hash != now.model.hash:
         raise Refusal(Reason.STALE_MODEL, f"{arrival.model_hash} came, newest is {now.model.hash}")
 
 
-def store(
+def store_sums(
     transaction: Transaction, arrival: ReceivedBatch, released: Floats, version: int, repairs: int
 ) -> None:
     """What was analysed, and which model is the newest after it."""
@@ -172,7 +174,7 @@ def store(
     )
 
 
-def sums(transaction: Transaction, plan_id: str) -> list[Floats]:
+def read_sums(transaction: Transaction, plan_id: str) -> list[Floats]:
     """What was analysed from every batch, in order."""
     rows = transaction.all(
         "SELECT sums FROM batches WHERE plan = ? AND sums IS NOT NULL ORDER BY batch", plan_id
@@ -180,8 +182,8 @@ def sums(transaction: Transaction, plan_id: str) -> list[Floats]:
     return [array_of(bytes(content)) for (content,) in rows]
 
 
-def resume(transaction: Transaction, plan: Plan) -> Analyzer:
+def resume_analyzer(transaction: Transaction, plan: Plan) -> Analyzer:
     """The role as it was after the last batch that was learnt from."""
-    model = newest(transaction, plan).model
-    repairs = progress(transaction, plan.id).repairs
-    return Analyzer.resume(plan, sums(transaction, plan.id), model, repairs)
+    model = read_newest_model(transaction, plan).model
+    repairs = read_progress(transaction, plan.id).repairs
+    return Analyzer.resume(plan, read_sums(transaction, plan.id), model, repairs)

@@ -19,7 +19,7 @@ from croupier.service.analyzer.rows import Floats, PublishedModel, ReceivedBatch
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.messages import share_counts
 from croupier.service.messages.missing_reports import least_opened
-from croupier.service.messages.shares import Words, combine
+from croupier.service.messages.shares import Words, join_sums
 from croupier.service.storage import dropped_attempts
 from croupier.service.storage.database import Transaction
 
@@ -29,20 +29,20 @@ Counts = NDArray[np.int64]
 # The set
 
 
-def decided(transaction: Transaction, arrival: ReceivedBatch) -> bytes | None:
+def read_decided_set(transaction: Transaction, arrival: ReceivedBatch) -> bytes | None:
     """The set that was decided on, as flags; None if this batch is the one to decide on now."""
-    _make_way(transaction, arrival)
-    rows.answered(transaction, arrival)
+    _drop_failed_attempt(transaction, arrival)
+    rows.read_answer(transaction, arrival)
     row = transaction.one(
         "SELECT opened FROM batches WHERE plan = ? AND batch = ?", arrival.plan.id, arrival.index
     )
     return None if row is None else bytes(row[0])
 
 
-def _make_way(transaction: Transaction, arrival: ReceivedBatch) -> None:
+def _drop_failed_attempt(transaction: Transaction, arrival: ReceivedBatch) -> None:
     """An attempt of which too few reports opened has been dropped once other bytes come."""
     plan, index = arrival.plan, arrival.index
-    if arrival.digest in dropped_attempts.dropped(transaction, plan.id, index):
+    if arrival.digest in dropped_attempts.read_digests(transaction, plan.id, index):
         raise Refusal(Reason.STALE_BATCH, f"batch {index} was begun again since")
     row = transaction.one(
         "SELECT digest, opened FROM batches WHERE plan = ? AND batch = ? AND sums IS NULL",
@@ -51,13 +51,15 @@ def _make_way(transaction: Transaction, arrival: ReceivedBatch) -> None:
     )
     if row is None or bytes(row[0]) == arrival.digest:
         return
-    opened = _count(plan, index, bytes(row[1]))
+    opened = _count_opened(plan, index, bytes(row[1]))
     if opened < least_opened(plan, index):
-        dropped_attempts.record(transaction, plan.id, index, bytes(row[0]), opened)
+        dropped_attempts.record_attempt(transaction, plan.id, index, bytes(row[0]), opened)
         transaction.execute("DELETE FROM batches WHERE plan = ? AND batch = ?", plan.id, index)
 
 
-def decide(transaction: Transaction, arrival: ReceivedBatch, opened: bytes, tally: Words) -> None:
+def store_decided_set(
+    transaction: Transaction, arrival: ReceivedBatch, opened: bytes, tally: Words
+) -> None:
     """Keep the set, and the sum of our halves over it."""
     transaction.execute(
         """
@@ -73,7 +75,7 @@ def decide(transaction: Transaction, arrival: ReceivedBatch, opened: bytes, tall
     )
 
 
-def _count(plan: Plan, index: int, opened: bytes) -> int:
+def _count_opened(plan: Plan, index: int, opened: bytes) -> int:
     return int(wire.decode_flags(opened, plan.users(index)).sum())
 
 
@@ -99,17 +101,17 @@ class ShareSums:
         Without a range check on reports, one of them can put any number anywhere. Clipped, a bad
         report spoils no more than the sums that it is in, and stops none.
         """
-        found = combine(self.tally, wire.decode_words(share, self.tally.size))
+        found = join_sums(self.tally, wire.decode_words(share, self.tally.size))
         inside = np.clip(found, 0, self.most)
         return inside, int(np.count_nonzero(inside != found))
 
     def sums(self, counts: Counts) -> Floats:
         """The sums that are released with the batch."""
-        release = share_counts.additive(self.arrival.plan, self.arrival.index)
+        release = share_counts.additive_release(self.arrival.plan, self.arrival.index)
         return release.settle(counts, self.users)
 
 
-def half(transaction: Transaction, plan: Plan, index: int) -> ShareSums:
+def read_share_sums(transaction: Transaction, plan: Plan, index: int) -> ShareSums:
     """Our half of a batch whose set was decided."""
     row = transaction.one(
         """
@@ -123,45 +125,53 @@ def half(transaction: Transaction, plan: Plan, index: int) -> ShareSums:
         raise Refusal(Reason.STALE_BATCH, f"no set of reports was decided on for batch {index}")
     digest, model_hash, share_digest = row
     arrival = ReceivedBatch(plan, index, model_hash, bytes(digest))
-    users, most, tally = _closing(transaction, plan, index)
+    users, most, tally = _read_closing_counts(transaction, plan, index)
     told = None if share_digest is None else bytes(share_digest)
     return ShareSums(arrival, users, most, tally.astype(np.uint32), told)
 
 
-def _closing(transaction: Transaction, plan: Plan, index: int) -> Counts:
+def _read_closing_counts(transaction: Transaction, plan: Plan, index: int) -> Counts:
     """Users, most and our half ``(3, counts)`` of the counts that close, over all their batches."""
-    closing = share_counts.closing(plan, index)
-    spans = {name: share_counts.batches(plan, index, name) for name in closing}
+    closing = share_counts.closing_channels(plan, index)
+    spans = {name: share_counts.open_batches(plan, index, name) for name in closing}
     parts = {
-        batch: _part(transaction, plan, batch) for batch in sorted(set().union(*spans.values()))
+        batch: _read_batch_counts(transaction, plan, batch)
+        for batch in sorted(set().union(*spans.values()))
     }
     columns = [sum(parts[batch][name] for batch in spans[name]) for name in closing]
     return np.array(columns, dtype=np.int64).reshape(-1, 3).T
 
 
-def _part(transaction: Transaction, plan: Plan, batch: int) -> dict[str, Counts]:
+def _read_batch_counts(transaction: Transaction, plan: Plan, batch: int) -> dict[str, Counts]:
     """Users, most and our half of every count of one batch, by channel."""
     row = transaction.one(
         "SELECT opened, tally FROM batches WHERE plan = ? AND batch = ?", plan.id, batch
     )
     if row is None or row[0] is None:
         raise Refusal(Reason.STALE_BATCH, f"no set of reports was decided on for batch {batch}")
-    users, counted = _count(plan, batch, bytes(row[0])), share_counts.additive(plan, batch).counted
+    users, counted = (
+        _count_opened(plan, batch, bytes(row[0])),
+        share_counts.additive_release(plan, batch).counted,
+    )
     words = wire.decode_words(bytes(row[1]), len(counted)).astype(np.int64)
-    columns = (np.full(len(counted), users), users * share_counts.most(plan, batch), words)
+    columns = (
+        np.full(len(counted), users),
+        users * share_counts.largest_counts(plan, batch),
+        words,
+    )
     return dict(zip(counted, np.column_stack(columns), strict=True))
 
 
-def settled(transaction: Transaction, ours: ShareSums, share: bytes) -> PublishedModel | None:
+def read_settled(transaction: Transaction, ours: ShareSums, share: bytes) -> PublishedModel | None:
     """What was answered for these two halves; None if they are to be joined now."""
     if ours.share_digest is None:
         return None
     if ours.share_digest != hashlib.sha256(share).digest():
         raise Refusal(Reason.ID_CONFLICT, "the other half came with other bytes before")
-    return rows.answered(transaction, ours.arrival)
+    return rows.read_answer(transaction, ours.arrival)
 
 
-def settle(transaction: Transaction, ours: ShareSums, share: bytes) -> Floats:
+def join_share_sums(transaction: Transaction, ours: ShareSums, share: bytes) -> Floats:
     """Join the halves; the sums that are released with the batch."""
     counts, clipped = ours.counts(share)
     plan_id = ours.arrival.plan.id

@@ -46,10 +46,10 @@ class AnalyzerStore:
     def open_plan(self, plan: Plan) -> PublishedModel:
         """Begin a plan by publishing its first model; again changes nothing."""
         with self._database.transaction() as transaction:
-            if rows.begin(transaction, plan):
+            if rows.insert_plan(transaction, plan):
                 first = Analyzer(plan).model
-                rows.publish(transaction, first, self._publish(first, ""))
-            return rows.newest(transaction, plan)
+                rows.store_model(transaction, first, self._publish(first, ""))
+            return rows.read_newest_model(transaction, plan)
 
     def plans(self) -> list[str]:
         """The ids of every plan, in order."""
@@ -60,14 +60,14 @@ class AnalyzerStore:
         """The plan as it was opened; it never changes, so it is read once."""
         if plan_id not in self._plans:
             with self._database.reading() as transaction:
-                self._plans[plan_id] = rows.plan(transaction, plan_id)
+                self._plans[plan_id] = rows.read_opened_plan(transaction, plan_id)
         return self._plans[plan_id]
 
     def newest(self, plan_id: str) -> PublishedModel:
         """The model that devices should use now."""
         plan = self.plan(plan_id)
         with self._database.reading() as transaction:
-            return rows.newest(transaction, plan)
+            return rows.read_newest_model(transaction, plan)
 
     def document(self, model_hash: str) -> str:
         """A published model by its hash."""
@@ -80,27 +80,27 @@ class AnalyzerStore:
     def ledger(self, plan_id: str) -> list[LedgerEntry]:
         """What was learnt from, the chain verified."""
         with self._database.reading() as transaction:
-            return ledger.read(transaction, plan_id)
+            return ledger.read_ledger(transaction, plan_id)
 
     def repairs(self, plan_id: str) -> int:
         """Eigenvalues raised so far."""
         with self._database.reading() as transaction:
-            return rows.progress(transaction, plan_id).repairs
+            return rows.read_progress(transaction, plan_id).repairs
 
     def clipped(self, plan_id: str) -> int:
         """Counts of shared batches that no honest reports could have added up to."""
         with self._database.reading() as transaction:
-            return rows.progress(transaction, plan_id).clipped
+            return rows.read_progress(transaction, plan_id).clipped
 
     def dropped(self, plan_id: str) -> int:
         """Attempts at batches of shares of which too few reports opened."""
         with self._database.reading() as transaction:
-            return dropped_attempts.count(transaction, plan_id)
+            return dropped_attempts.count_attempts(transaction, plan_id)
 
     def sums(self, plan_id: str) -> list[Floats]:
         """What was analysed from every batch."""
         with self._database.reading() as transaction:
-            return rows.sums(transaction, plan_id)
+            return rows.read_sums(transaction, plan_id)
 
     # Batches
 
@@ -112,17 +112,17 @@ class AnalyzerStore:
         plan = self.plan(batch.plan_id)
         arrival = ReceivedBatch(plan, batch.index, model_hash, digest)
         with self._database.reading() as transaction:
-            known = rows.answered(transaction, arrival)
+            known = rows.read_answer(transaction, arrival)
         if known is not None:
             return known
         released = deployable(plan).release(batch.index).analyze(batch.messages)
         with self._database.transaction() as transaction:
-            rows.locked(transaction, plan.id)
-            known = rows.answered(transaction, arrival)
+            rows.lock_plan(transaction, plan.id)
+            known = rows.read_answer(transaction, arrival)
             if known is not None:
                 return known
             role = self._learn(transaction, arrival, np.asarray(released))
-            published = rows.newest(transaction, plan)
+            published = rows.read_newest_model(transaction, plan)
         self._roles[plan.id] = role
         return published
 
@@ -132,24 +132,24 @@ class AnalyzerStore:
         """The set of reports that opened, as flags, decided by the first call for an attempt."""
         arrival = ReceivedBatch(self.plan(plan_id), index, model_hash, digest)
         with self._database.transaction() as transaction:
-            rows.locked(transaction, plan_id)
-            decided = share_sums.decided(transaction, arrival)
+            rows.lock_plan(transaction, plan_id)
+            decided = share_sums.read_decided_set(transaction, arrival)
             if decided is None:
-                share_sums.decide(transaction, arrival, opened, tally)
+                share_sums.store_decided_set(transaction, arrival, opened, tally)
             return opened if decided is None else decided
 
     def settle(self, plan_id: str, index: int, share: bytes) -> PublishedModel:
         """Learn from the two halves of a batch whose set was decided; again answers the same."""
         plan = self.plan(plan_id)
         with self._database.transaction() as transaction:
-            rows.locked(transaction, plan_id)
-            ours = share_sums.half(transaction, plan, index)
-            known = share_sums.settled(transaction, ours, share)
+            rows.lock_plan(transaction, plan_id)
+            ours = share_sums.read_share_sums(transaction, plan, index)
+            known = share_sums.read_settled(transaction, ours, share)
             if known is not None:
                 return known
-            released = share_sums.settle(transaction, ours, share)
+            released = share_sums.join_share_sums(transaction, ours, share)
             role = self._learn(transaction, ours.arrival, released)
-            published = rows.newest(transaction, plan)
+            published = rows.read_newest_model(transaction, plan)
         self._roles[plan.id] = role
         return published
 
@@ -161,15 +161,17 @@ class AnalyzerStore:
         role = self._role(transaction, plan)
         before = role.model.hash
         model = role.learn(arrival.index, released)
-        entry = ledger.charge(transaction, plan, arrival.index, arrival.model_hash, arrival.digest)
+        entry = ledger.charge_batch(
+            transaction, plan, arrival.index, arrival.model_hash, arrival.digest
+        )
         if model.hash != before:
-            rows.publish(transaction, model, self._publish(model, entry.hash))
-        rows.store(transaction, arrival, released, model.version, role.repairs)
+            rows.store_model(transaction, model, self._publish(model, entry.hash))
+        rows.store_sums(transaction, arrival, released, model.version, role.repairs)
         return role
 
     def _role(self, transaction: Transaction, plan: Plan) -> Analyzer:
         """As the database has it, whatever this process or another did before."""
         role = self._roles.pop(plan.id, None)
-        if role is not None and role.batch == rows.progress(transaction, plan.id).batch:
+        if role is not None and role.batch == rows.read_progress(transaction, plan.id).batch:
             return role
-        return rows.resume(transaction, plan)
+        return rows.resume_analyzer(transaction, plan)

@@ -9,7 +9,7 @@ from croupier.plan import Plan
 from croupier.service.analyzer import rows
 from croupier.service.analyzer.metrics import AnalyzerMetrics
 from croupier.service.analyzer.model_age import ModelAge
-from croupier.service.console.common_view import NEWEST, Snapshot, keys, refused
+from croupier.service.console.common_view import NEWEST, Snapshot, count_refused, list_keys
 from croupier.service.console.rewards import read_rewards
 from croupier.service.startup import AnalyzerParts
 from croupier.service.storage import ledger
@@ -50,22 +50,22 @@ class AnalyzerView:
             "transport": self._parts.settings.transport.name.lower(),
             "participation_limit": plan.terms.max_participations,
             "batches_total": plan.schedule.batches,
-            **certified(plan),
+            **certified_budget(plan),
         }
 
     def _process(self) -> Snapshot:
         rewards = self._parts.settings.rewards
         return {
             "draining": self._draining(),
-            "refused": refused(self._metrics.batches),
-            "keys": keys(self._parts.keyring),
+            "refused": count_refused(self._metrics.batches),
+            "keys": list_keys(self._parts.keyring),
             "rewards": None if rewards is None else read_rewards(rewards),
         }
 
     def _stored(self) -> Snapshot:
         plan = self._parts.plan
         with self._parts.database.reading() as transaction:
-            done = rows.progress(transaction, plan.id)
+            done = rows.read_progress(transaction, plan.id)
             return {
                 "learnt": done.batch,
                 "repairs": done.repairs,
@@ -90,7 +90,7 @@ class AnalyzerView:
     def _ledger(self, transaction: Transaction, learnt: int) -> Snapshot:
         """Entries and reports counted; the chain is verified again whenever it has grown."""
         if self._charged["entries"] != learnt:
-            entries = ledger.read(transaction, self._parts.plan.id)
+            entries = ledger.read_ledger(transaction, self._parts.plan.id)
             self._charged = {
                 "entries": len(entries),
                 "reports": sum(entry.users for entry in entries),
@@ -113,7 +113,7 @@ def _newest(transaction: Transaction, plan: Plan) -> list[Snapshot]:
 
 
 @lru_cache(maxsize=8)
-def certified(plan: Plan) -> Snapshot:
+def certified_budget(plan: Plan) -> Snapshot:
     """What is proved for a user in all and in one of the batches; it takes long to compute."""
     asked = plan.budget
     if asked is None:

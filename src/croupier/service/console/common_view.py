@@ -14,7 +14,7 @@ NEWEST = 5
 """Rows of a table of batches or models."""
 
 
-def keys(ring: Keyring) -> list[Snapshot]:
+def list_keys(ring: Keyring) -> list[Snapshot]:
     """Uses and states of the keys, nothing of the keys themselves."""
     ring.refresh()
     now = time.time()
@@ -28,6 +28,6 @@ def keys(ring: Keyring) -> list[Snapshot]:
     ]
 
 
-def refused(tally: Tally) -> dict[str, int]:
+def count_refused(tally: Tally) -> dict[str, int]:
     """What was refused since this process started, by reason."""
     return {code: count for code, count in tally.counts.items() if code != ACCEPTED}

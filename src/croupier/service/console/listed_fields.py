@@ -26,7 +26,7 @@ FIELDS = frozenset({
 OUTCOMES = frozenset({ACCEPTED, INTERNAL, *(reason.code for reason in Reason)})
 
 
-def only_listed(snapshot: Mapping[str, Any]) -> dict[str, Any]:
+def keep_listed(snapshot: Mapping[str, Any]) -> dict[str, Any]:
     """The listed fields, with plain values; tables row by row."""
     return {
         name: _cleaned(value)
@@ -48,4 +48,4 @@ def _allowed(name: str, value: Any) -> bool:
 def _cleaned(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {code: int(count) for code, count in value.items() if code in OUTCOMES}
-    return [only_listed(row) for row in value] if isinstance(value, list) else value
+    return [keep_listed(row) for row in value] if isinstance(value, list) else value

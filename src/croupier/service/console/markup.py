@@ -20,7 +20,7 @@ from croupier.service.console.page_parts import (
 )
 
 
-def html(page: Page) -> str:
+def render_page(page: Page) -> str:
     """The whole document."""
     return _template().substitute(
         title=escape(page.title),
@@ -32,10 +32,10 @@ def html(page: Page) -> str:
 
 @cache
 def _template() -> Template:
-    return Template(static("page.html").decode())
+    return Template(read_static("page.html").decode())
 
 
-def static(name: str) -> bytes:
+def read_static(name: str) -> bytes:
     """A file that comes with the package."""
     return files("croupier.service.console").joinpath("static", name).read_bytes()
 

@@ -14,8 +14,8 @@ from starlette.routing import Route
 from croupier.service.console.analyzer_page import analyzer_page
 from croupier.service.console.common_view import Snapshot
 from croupier.service.console.events import EVERY, MOST_LISTENERS, Events, Recent
-from croupier.service.console.listed_fields import only_listed
-from croupier.service.console.markup import html, static
+from croupier.service.console.listed_fields import keep_listed
+from croupier.service.console.markup import read_static, render_page
 from croupier.service.console.page_parts import Page
 from croupier.service.console.shuffler_page import shuffler_page
 from croupier.service.http import responses
@@ -66,24 +66,24 @@ def console_routes(
 
 def page_of(snapshot: Snapshot) -> Page:
     """The page of a role's snapshot."""
-    seen = only_listed(snapshot)
+    seen = keep_listed(snapshot)
     return PAGES[seen["role"]](seen)
 
 
 def _page(recent: Recent) -> responses.Endpoint:
     async def endpoint(_request: Request) -> Response:
-        text = html(await recent.page())
+        text = render_page(await recent.page())
         return HTMLResponse(text, headers=SAFETY | {"cache-control": "no-store"})
 
     return endpoint
 
 
 def _file(name: str, kind: str) -> responses.Endpoint:
-    body = static(name)
+    body = read_static(name)
     tag = hashlib.sha256(body).hexdigest()[:16]
 
     async def endpoint(request: Request) -> Response:
-        found = responses.tagged(request, body, tag, responses.REVALIDATED)
+        found = responses.tagged_response(request, body, tag, responses.REVALIDATED)
         found.headers.update(SAFETY | ({"content-type": kind} if found.body else {}))
         return found
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from croupier.service.admin import status
-from croupier.service.console.common_view import NEWEST, Snapshot, keys, refused
+from croupier.service.console.common_view import NEWEST, Snapshot, count_refused, list_keys
 from croupier.service.http.metrics import ACCEPTED
 from croupier.service.shuffler import rows
 from croupier.service.shuffler.metrics import ShufflerMetrics
@@ -53,8 +53,8 @@ class ShufflerView:
             "trouble": self.trouble(),
             "oldest_seconds": self.newest.waiting_seconds,
             "accepted": self.metrics.reports.counts.get(ACCEPTED, 0),
-            "refused": refused(self.metrics.reports),
-            "keys": keys(self.parts.keyring),
+            "refused": count_refused(self.metrics.reports),
+            "keys": list_keys(self.parts.keyring),
         }
 
     def _stored(self) -> Snapshot:
@@ -64,10 +64,10 @@ class ShufflerView:
                 return {"begun": False, "ended": False, "released": 0, "newest_batches": []}
             return {
                 "begun": True,
-                "ended": rows.plan_state(transaction, plan_id).ended,
+                "ended": rows.read_plan_row(transaction, plan_id).ended,
                 "released": _released(transaction, plan_id),
                 "newest_batches": _newest(transaction, plan_id),
-                **_batch(rows.newest(transaction, plan_id)),
+                **_batch(rows.read_newest_batch(transaction, plan_id)),
             }
 
 
@@ -84,4 +84,4 @@ def _newest(transaction: Transaction, plan_id: str) -> list[Snapshot]:
 
 def _batch(batch: BatchRow) -> dict[str, Any]:
     """What is public of a batch, and what it waits for."""
-    return {**status.facts(batch), "why": status.why(batch)}
+    return {**status.describe_batch(batch), "why": status.explain_wait(batch)}

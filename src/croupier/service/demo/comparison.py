@@ -37,14 +37,16 @@ def compare(plan: Plan, played: Sequence[DeviceRound], people: SimulatedUsers) -
             index,
             len(members),
             float(np.mean([one.mean for one in members])),
-            _learnt(free, learner, index, [one.user for one in members], people),
+            _reward_of_learner(free, learner, index, [one.user for one in members], people),
             float(np.mean([people.user(one.user)[1].mean() for one in members])),
         )
-        for index, members in _complete(plan, played)
+        for index, members in _complete_batches(plan, played)
     ]
 
 
-def _complete(plan: Plan, played: Iterable[DeviceRound]) -> Iterable[tuple[int, list[DeviceRound]]]:
+def _complete_batches(
+    plan: Plan, played: Iterable[DeviceRound]
+) -> Iterable[tuple[int, list[DeviceRound]]]:
     members: dict[int, list[DeviceRound]] = {}
     for one in played:
         if one.batch is not None:
@@ -68,7 +70,7 @@ def _without_noise(plan: Plan) -> Plan:
     )
 
 
-def _learnt(
+def _reward_of_learner(
     free: Plan, learner: Analyzer, index: int, users: Sequence[int], people: SimulatedUsers
 ) -> float:
     """The mean reward of a batch by the model so far, which then learns from it."""

@@ -26,8 +26,8 @@ from croupier.service.demo.local_services import (
     LocalError,
     LocalServices,
     end_process,
-    ledger,
-    model_version,
+    fetch_ledger,
+    fetch_model_version,
     start_process,
 )
 from croupier.service.demo.reward_file import RewardFile
@@ -125,11 +125,11 @@ def run_demo(
             announce(role, services.url(role))
         known = RewardFile(place / "analyzer" / reward_file.FILE, plan)
         played = []
-        for one in _played(stack, services, directory / "devices", devices, seed, progress):
+        for one in _start_workers(stack, services, directory / "devices", devices, seed, progress):
             known.add(one)
             played.append(one)
         entries = _settled_ledger(services, plan, played)
-        version = model_version(services.settings)
+        version = fetch_model_version(services.settings)
     people = SimulatedUsers(DIM, ARMS, seed)
     return DemoReport(
         plan.id,
@@ -148,7 +148,7 @@ def run_demo(
     )
 
 
-def _played(
+def _start_workers(
     stack: ExitStack,
     services: LocalServices,
     directory: Path,
@@ -166,11 +166,11 @@ def _played(
             "croupier.service.demo.simulated_users", [crowd.to_json()], subprocess.PIPE
         )
         stack.callback(end_process, worker)
-        threading.Thread(target=_forward, args=(worker, lines), daemon=True).start()
-    return _gathered(lines, services, devices, progress)
+        threading.Thread(target=_forward_lines, args=(worker, lines), daemon=True).start()
+    return _collect_rounds(lines, services, devices, progress)
 
 
-def _forward(worker: subprocess.Popen[bytes], lines: queue.Queue[str]) -> None:
+def _forward_lines(worker: subprocess.Popen[bytes], lines: queue.Queue[str]) -> None:
     """What a worker prints, line by line, and an empty line when it ends."""
     if worker.stdout is not None:
         for line in worker.stdout:
@@ -178,7 +178,7 @@ def _forward(worker: subprocess.Popen[bytes], lines: queue.Queue[str]) -> None:
     lines.put("")
 
 
-def _gathered(
+def _collect_rounds(
     lines: queue.Queue[str], services: LocalServices, devices: int, progress: Progress
 ) -> Iterator[DeviceRound]:
     """The devices as they finish, until every worker has ended."""
@@ -193,14 +193,14 @@ def _gathered(
         if not line:
             ended += 1
             continue
-        yield _parsed(line)
+        yield _read_round(line)
         done += 1
         progress(done, devices)
     if done != devices:
         raise LocalError(f"only {done} of {devices} devices came back")
 
 
-def _parsed(line: str) -> DeviceRound:
+def _read_round(line: str) -> DeviceRound:
     try:
         return DeviceRound(**json.loads(line))
     except (ValueError, TypeError) as error:
@@ -215,7 +215,7 @@ def _settled_ledger(
     totals = itertools.accumulate(plan.schedule.sizes())
     complete = sum(total <= accepted for total in totals)
     end = time.monotonic() + SETTLE_SECONDS
-    while len(entries := ledger(services.settings)) < complete:
+    while len(entries := fetch_ledger(services.settings)) < complete:
         services.require_running()
         if time.monotonic() > end:
             raise LocalError(f"{len(entries)} of {complete} batches were learnt from in time")

@@ -17,7 +17,7 @@ import httpx
 
 from croupier.errors import CroupierError
 from croupier.plan import Plan
-from croupier.service.admin.deployment_files import lay_out
+from croupier.service.admin.deployment_files import write_deployment
 from croupier.service.device.settings import DeviceSettings
 from croupier.service.messages.signed_documents import LedgerEntry, verify_chain
 from croupier.wire import Transport
@@ -62,7 +62,7 @@ class LocalServices:
         """
         self.directory = directory
         self.between = between
-        layout = lay_out(directory, plan, transport, _free_ports())
+        layout = write_deployment(directory, plan, transport, _free_ports())
         with layout.shuffler.open("a") as file:
             file.write(more)
         layout.analyzer.write_text(first + layout.analyzer.read_text())
@@ -146,20 +146,20 @@ def end_process(process: subprocess.Popen[bytes]) -> None:
             process.wait(seconds)
 
 
-def ledger(settings: DeviceSettings) -> list[LedgerEntry]:
+def fetch_ledger(settings: DeviceSettings) -> list[LedgerEntry]:
     """The analyzer's public ledger of a plan."""
-    listed = _public(settings, "ledger")["entries"]
+    listed = _fetch_public(settings, "ledger")["entries"]
     entries = [LedgerEntry.from_content(_without_hash(one)) for one in listed]
     verify_chain(entries)
     return entries
 
 
-def model_version(settings: DeviceSettings) -> int:
+def fetch_model_version(settings: DeviceSettings) -> int:
     """Of the newest model."""
-    return int(_public(settings, "model")["content"]["model"]["version"])
+    return int(_fetch_public(settings, "model")["content"]["model"]["version"])
 
 
-def _public(settings: DeviceSettings, name: str) -> dict[str, Any]:
+def _fetch_public(settings: DeviceSettings, name: str) -> dict[str, Any]:
     place = f"{settings.analyzer_url}/v1/plans/{settings.plan_id}/{name}"
     answer = httpx.get(place, trust_env=False).raise_for_status()
     found: dict[str, Any] = answer.json()

@@ -84,7 +84,7 @@ class SimulatedUsers:
         return found.features[0, place], found.means[0, place], float(found.uniforms[0, place])
 
 
-def account(seed: int, user: int) -> bytes:
+def demo_account(seed: int, user: int) -> bytes:
     """32 opaque bytes, as a deployer's authentication would give."""
     return hashlib.sha256(f"croupier demo account {seed} {user}".encode()).digest()
 
@@ -93,7 +93,7 @@ def play(crowd: WorkerTask, people: SimulatedUsers, user: int, http: httpx.Clien
     """One user: fetch the model, play an arm, report the reward."""
     features, means, uniform = people.user(user)
     home = Path(crowd.directory) / f"{user:06d}"
-    with Device(crowd.settings, account(crowd.seed, user), home, http=http) as device:
+    with Device(crowd.settings, demo_account(crowd.seed, user), home, http=http) as device:
         device.refresh()
         ticket = device.choose(features)
         device.reward(ticket, float(uniform < means[ticket.arm]))

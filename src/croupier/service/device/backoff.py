@@ -25,12 +25,12 @@ class Backoff:
 
     def at_least(self, seconds: float) -> bool:
         """Wait that long and a little more, so that not all come back at once."""
-        return self._wait(seconds * (1 + _chance() / 4))
+        return self._wait(seconds * (1 + _random_fraction() / 4))
 
     def longer(self) -> bool:
         """Wait twice as long as before."""
         seconds, self._next = self._next, min(2 * self._next, LONGEST)
-        return self._wait(seconds * (1 + _chance()) / 2)
+        return self._wait(seconds * (1 + _random_fraction()) / 2)
 
     def _wait(self, seconds: float) -> bool:
         self._tries += 1
@@ -41,6 +41,6 @@ class Backoff:
         return True
 
 
-def _chance() -> float:
+def _random_fraction() -> float:
     """Between 0 and 1."""
     return secrets.randbelow(1001) / 1000

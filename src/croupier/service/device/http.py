@@ -76,7 +76,7 @@ class ServiceClient:
         """The newest signed model; None if it is the one of hash ``known``."""
         place = f"{self._analyzer}/v1/plans/{self._plan}/model"
         status, body = self._asked("GET", place, headers={"if-none-match": f'"{known}"'})
-        return None if status == httpx.codes.NOT_MODIFIED else _decoded(body)
+        return None if status == httpx.codes.NOT_MODIFIED else _decode_text(body)
 
     def model(self, model_hash: str) -> str:
         """A signed model by its hash."""
@@ -91,7 +91,7 @@ class ServiceClient:
         """The newest batch."""
         text = self._text(f"{self._shuffler}/v1/plans/{self._plan}/batch", self._access)
         try:
-            return _offer(json.loads(text))
+            return _read_offer(json.loads(text))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise UnreachableError(f"the shuffler's batch makes no sense: {error!r}") from error
 
@@ -104,21 +104,21 @@ class ServiceClient:
             raise UnreachableError(f"the shuffler answered a report with {status}")
 
     def _text(self, place: str, headers: dict[str, str] | None = None) -> str:
-        return _decoded(self._asked("GET", place, headers=headers or {})[1])
+        return _decode_text(self._asked("GET", place, headers=headers or {})[1])
 
     def _asked(self, method: str, place: str, **options: Any) -> tuple[int, bytes]:
         """Status and body of an answer that is no error."""
         try:
             with self._http.stream(method, place, timeout=self._timeout, **options) as answer:
-                body = _body(answer)
+                body = _read_body(answer)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise UnreachableError(f"{place}: {type(error).__name__}") from error
         if answer.status_code >= httpx.codes.BAD_REQUEST:
-            raise _problem(place, answer, body)
+            raise _read_problem(place, answer, body)
         return answer.status_code, body
 
 
-def _body(answer: httpx.Response) -> bytes:
+def _read_body(answer: httpx.Response) -> bytes:
     body = b""
     for part in answer.iter_bytes():
         body += part
@@ -127,14 +127,14 @@ def _body(answer: httpx.Response) -> bytes:
     return body
 
 
-def _decoded(body: bytes) -> str:
+def _decode_text(body: bytes) -> str:
     try:
         return body.decode()
     except UnicodeDecodeError as error:
         raise UnreachableError("the answer is not text") from error
 
 
-def _problem(place: str, answer: httpx.Response, body: bytes) -> CroupierError:
+def _read_problem(place: str, answer: httpx.Response, body: bytes) -> CroupierError:
     """The refusal in a problem document; anything else says nothing."""
     try:
         told = json.loads(body)
@@ -143,17 +143,17 @@ def _problem(place: str, answer: httpx.Response, body: bytes) -> CroupierError:
     except (ValueError, TypeError, KeyError, AttributeError):
         return UnreachableError(f"{place} answered {answer.status_code}")
     if reason.retry:
-        return LaterRefusal(reason, _seconds(answer), detail)
+        return LaterRefusal(reason, _read_retry_after(answer), detail)
     return Refusal(reason, detail)
 
 
-def _seconds(answer: httpx.Response) -> float:
+def _read_retry_after(answer: httpx.Response) -> float:
     """Of the header Retry-After, where it is a number."""
     told = answer.headers.get("retry-after", "")
     return min(float(told), MOST_WAIT) if told.isascii() and told.isdigit() else WAIT
 
 
-def _offer(told: dict[str, Any]) -> BatchOffer:
+def _read_offer(told: dict[str, Any]) -> BatchOffer:
     inner = told["inner_key"]
     return BatchOffer(
         int(told["batch"]),

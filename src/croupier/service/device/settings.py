@@ -72,15 +72,15 @@ class DeviceSettings:
         plan = Plan.from_json(shuffler.plan.read_text(encoding="utf-8"))
         return cls(
             plan.id,
-            _url(shuffler),
-            _url(analyzer),
-            _lines(home / "analyzer" / "shuffler-key"),
-            _lines(home / "shuffler" / "analyzer-key"),
+            _service_url(shuffler),
+            _service_url(analyzer),
+            _read_lines(home / "analyzer" / "shuffler-key"),
+            _read_lines(home / "shuffler" / "analyzer-key"),
             shuffler.transport,
         )
 
 
-def trusted(keys: tuple[str, ...]) -> Trusted:
+def read_trusted_keys(keys: tuple[str, ...]) -> Trusted:
     """Keys in hex, by their ids."""
     return trusted_keys(bytes.fromhex(key) for key in keys)
 
@@ -92,9 +92,9 @@ def _require_keys(name: str, keys: tuple[str, ...]) -> None:
         raw(name, key, PUBLIC_KEY)
 
 
-def _url(settings: Settings) -> str:
+def _service_url(settings: Settings) -> str:
     return f"http://{settings.listen.host}:{settings.listen.port}"
 
 
-def _lines(path: Path) -> tuple[str, ...]:
+def _read_lines(path: Path) -> tuple[str, ...]:
     return tuple(path.read_text(encoding="utf-8").split())

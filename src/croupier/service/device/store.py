@@ -98,7 +98,7 @@ class DeviceFiles:
     def __init__(self, directory: str | Path, plan_id: str) -> None:
         self.directory = Path(directory)
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._lock = _locked(self.directory / LOCK)
+        self._lock = _lock_directory(self.directory / LOCK)
         try:
             self.ledger = ParticipationLedger(self.directory)
         except BaseException:
@@ -106,7 +106,7 @@ class DeviceFiles:
             raise
         if self.ledger.opted_out:
             self.erase()
-        self._state = self._read(STATE, _state) or DeviceState(plan_id)
+        self._state = self._read(STATE, _read_state) or DeviceState(plan_id)
         if self._state.plan != plan_id:
             self.erase()
             self._state = DeviceState(plan_id)
@@ -118,7 +118,7 @@ class DeviceFiles:
 
     def write(self, state: DeviceState) -> None:
         """Replace the state."""
-        self.write_text(STATE, json.dumps(_content(state)))
+        self.write_text(STATE, json.dumps(_state_content(state)))
         self._state = state
 
     def read_text(self, name: str) -> str | None:
@@ -161,7 +161,7 @@ class DeviceFiles:
             return None
 
 
-def _locked(path: Path) -> int:
+def _lock_directory(path: Path) -> int:
     """An open descriptor that holds the lock."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -172,7 +172,7 @@ def _locked(path: Path) -> int:
     return descriptor
 
 
-def _content(state: DeviceState) -> dict[str, Any]:
+def _state_content(state: DeviceState) -> dict[str, Any]:
     content = asdict(state)
     if state.prepared is not None:
         for name in ("messages", "record"):
@@ -180,24 +180,24 @@ def _content(state: DeviceState) -> dict[str, Any]:
     return content
 
 
-def _state(told: dict[str, Any]) -> DeviceState:
+def _read_state(told: dict[str, Any]) -> DeviceState:
     queued, prepared = told["queued"], told["prepared"]
     return DeviceState(
         str(told["plan"]),
         int(told["batch"]),
         tuple(OpenChoice(one["ticket"], tuple(one["feature"])) for one in told["choices"]),
         None if queued is None else QueuedReport(tuple(queued["feature"]), float(queued["reward"])),
-        None if prepared is None else _prepared(prepared),
-        {role: _known(keys) for role, keys in told["keys"].items()},
+        None if prepared is None else _read_prepared(prepared),
+        {role: _read_known_keys(keys) for role, keys in told["keys"].items()},
     )
 
 
-def _prepared(told: dict[str, Any]) -> PreparedReport:
+def _read_prepared(told: dict[str, Any]) -> PreparedReport:
     messages, record = (bytes.fromhex(told[name]) for name in ("messages", "record"))
     place = int(told["batch"]), told["model_hash"]
     attempt = int(told.get("attempt", 0))
     return PreparedReport(*place, messages, record, bool(told["uncertain"]), attempt)
 
 
-def _known(told: dict[str, Any]) -> KnownKeys:
+def _read_known_keys(told: dict[str, Any]) -> KnownKeys:
     return KnownKeys(tuple(told["pinned"]), tuple(told["trusted"]), int(told["sequence"]))

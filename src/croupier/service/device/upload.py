@@ -17,7 +17,7 @@ from croupier.service.device.settings import DeviceSettings
 from croupier.service.device.store import DeviceFiles, PreparedReport
 from croupier.service.device.verification import AnnouncedKeys, VerifiedDocuments
 from croupier.service.http.reasons import Reason, Refusal
-from croupier.service.messages.records import Address, package
+from croupier.service.messages.records import Address, make_record
 from croupier.service.messages.sealing import NO_PUBLIC_KEY, Binding
 from croupier.shuffler import Messages, shapes_of
 from croupier.wire import Transport
@@ -185,7 +185,7 @@ class Uploader:
         place = (self._plan.id, offer.index, model.version, model.hash)
         binding = Binding(self._settings.transport, *place, self._inner_key(offer))
         key = self._announced.require("shuffler", offer.key)
-        record = package(self._plan, messages, Address(binding, key, self._account))
+        record = make_record(self._plan, messages, Address(binding, key, self._account))
         drawn = wire.encode_report(shapes_of(messages), messages)
         return PreparedReport(
             offer.index, model.hash, drawn, record, uncertain=False, attempt=offer.attempt

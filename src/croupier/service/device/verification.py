@@ -12,7 +12,7 @@ from croupier.errors import CroupierError, SignatureError
 from croupier.model import Model
 from croupier.plan import Plan
 from croupier.service.device.http import ServiceClient
-from croupier.service.device.settings import DeviceSettings, trusted
+from croupier.service.device.settings import DeviceSettings, read_trusted_keys
 from croupier.service.device.store import MODEL, PLAN, DeviceFiles, KnownKeys
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.keys.keylist import SEAL, KeyList
@@ -24,9 +24,9 @@ ANALYZER = "analyzer"
 Found = TypeVar("Found")
 
 
-def agreed_plan(text: str, settings: DeviceSettings) -> Plan:
+def require_agreed_plan(text: str, settings: DeviceSettings) -> Plan:
     """The plan of a document, if it is the pinned one and worth what it claims."""
-    plan = _checked_plan(text)
+    plan = _require_kept_promise(text)
     if plan.id != settings.plan_id:
         raise Refusal(Reason.WRONG_PLAN, f"{plan.id} came, the app pins {settings.plan_id}")
     if plan.budget is None and not settings.allow_unproved:
@@ -35,7 +35,7 @@ def agreed_plan(text: str, settings: DeviceSettings) -> Plan:
 
 
 @lru_cache(8)
-def _checked_plan(text: str) -> Plan:
+def _require_kept_promise(text: str) -> Plan:
     """The guarantee is computed again, whatever the document says; once for equal documents."""
     plan = Plan.from_json(text)
     if not plan.deployable:
@@ -62,12 +62,12 @@ class AnnouncedKeys:
 
     def trusted(self, role: str) -> Trusted:
         """The keys that sign for a role."""
-        return trusted(self._known(role).trusted)
+        return read_trusted_keys(self._known(role).trusted)
 
     def refresh(self, role: str) -> KeyList:
         """The role's list as it is now."""
         known = self._known(role)
-        found = KeyList.verify(self._services.keys(role), role, trusted(known.trusted))
+        found = KeyList.verify(self._services.keys(role), role, read_trusted_keys(known.trusted))
         if found.sequence < known.sequence:
             raise Refusal(Reason.ROLLBACK, f"the {role}'s keys go back to list {found.sequence}")
         signing = tuple(key.public_bytes_raw().hex() for key in found.trusted().values())
@@ -77,9 +77,9 @@ class AnnouncedKeys:
 
     def require(self, role: str, public: bytes) -> bytes:
         """The raw sealing key, if the role has announced it to everybody."""
-        if not (role in self._lists and _seals(self._lists[role], public)) and not _seals(
-            self.refresh(role), public
-        ):
+        if not (
+            role in self._lists and _is_sealing_key(self._lists[role], public)
+        ) and not _is_sealing_key(self.refresh(role), public):
             raise Refusal(Reason.UNKNOWN_KEY, f"the {role} has not announced {public.hex()}")
         return public
 
@@ -95,7 +95,7 @@ class AnnouncedKeys:
             self._files.write(replace(state, keys={**state.keys, role: keys}))
 
 
-def _seals(keys: KeyList, public: bytes) -> bool:
+def _is_sealing_key(keys: KeyList, public: bytes) -> bool:
     now = time.time()
     return any(key.use == SEAL and key.public == public and not key.over(now) for key in keys.keys)
 
@@ -156,7 +156,7 @@ class VerifiedDocuments:
         raise Refusal(Reason.NOT_FOUND, "the analyzer says that we have a model, we do not")
 
     def _agreed(self, text: str) -> Plan:
-        return agreed_plan(text, self._settings)
+        return require_agreed_plan(text, self._settings)
 
     def _fetched_plan(self) -> Plan:
         text = self._services.plan()

@@ -21,38 +21,38 @@ IMMUTABLE = "public, max-age=31536000, immutable"
 REVALIDATED = "no-cache"
 
 
-async def refused(_request: Request, error: Exception) -> Response:
+async def answer_refusal(_request: Request, error: Exception) -> Response:
     """A refusal as a problem document."""
     if not isinstance(error, Refusal):
         raise error
     return problems.problem(error)
 
 
-async def not_routed(_request: Request, error: Exception) -> Response:
+async def answer_unrouted(_request: Request, error: Exception) -> Response:
     """What the router refuses: nothing there, or not by this method."""
     if isinstance(error, HTTPException) and error.status_code == 405:
         return problems.plain_problem(405, "That method is not offered here", error.headers)
     return problems.problem(Refusal(Reason.NOT_FOUND))
 
 
-async def broken(_request: Request, _error: Exception) -> Response:
+async def answer_error(_request: Request, _error: Exception) -> Response:
     """An error of ours; its text stays in the process."""
     return problems.internal_problem()
 
 
 EXCEPTION_HANDLERS: dict[Any, Any] = {
-    Refusal: refused,
-    HTTPException: not_routed,
-    Exception: broken,
+    Refusal: answer_refusal,
+    HTTPException: answer_unrouted,
+    Exception: answer_error,
 }
 
 
-async def healthy(_request: Request) -> Response:
+async def answer_healthy(_request: Request) -> Response:
     """The process answers."""
     return PlainTextResponse("ok\n")
 
 
-def ready(blockers: Blockers, trouble: Callable[[], str]) -> Endpoint:
+def readiness_endpoint(blockers: Blockers, trouble: Callable[[], str]) -> Endpoint:
     """200 if nothing stands in the way, else 503 with what does, in words."""
 
     async def endpoint(_request: Request) -> Response:
@@ -63,7 +63,7 @@ def ready(blockers: Blockers, trouble: Callable[[], str]) -> Endpoint:
     return endpoint
 
 
-def document(content: dict[str, Any]) -> Endpoint:
+def document_endpoint(content: dict[str, Any]) -> Endpoint:
     """A JSON document that does not change while the process runs."""
     body = json.dumps(content).encode()
 
@@ -73,15 +73,15 @@ def document(content: dict[str, Any]) -> Endpoint:
     return endpoint
 
 
-def tagged(request: Request, text: str | bytes, tag: str, caching: str) -> Response:
+def tagged_response(request: Request, text: str | bytes, tag: str, caching: str) -> Response:
     """A JSON text with its hash as the ETag; 304 where the caller has it."""
     headers = {"etag": f'"{tag}"', "cache-control": caching}
-    if _has(request, tag):
+    if _is_known(request, tag):
         return Response(status_code=304, headers=headers)
     return Response(text, 200, headers, "application/json")
 
 
-def _has(request: Request, tag: str) -> bool:
+def _is_known(request: Request, tag: str) -> bool:
     given = request.headers.get("if-none-match", "")
     names = [name.strip().removeprefix("W/").strip('"') for name in given.split(",")]
     return tag in names or names == ["*"]
@@ -100,8 +100,8 @@ def common_routes(
 ) -> list[Route]:
     """Health, readiness, metrics and the API's own description."""
     return [
-        Route("/healthz", healthy),
-        Route("/readyz", ready(blockers, trouble)),
+        Route("/healthz", answer_healthy),
+        Route("/readyz", readiness_endpoint(blockers, trouble)),
         Route("/metrics", metrics),
-        Route("/openapi.json", document(api)),
+        Route("/openapi.json", document_endpoint(api)),
     ]

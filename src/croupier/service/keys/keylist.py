@@ -80,7 +80,7 @@ class KeyList:
     @property
     def sealing_key(self) -> Key:
         """The key to seal for."""
-        return active(self.keys, SEAL)
+        return require_active(self.keys, SEAL)
 
     def trusted(self, now: float | None = None) -> dict[bytes, Ed25519PublicKey]:
         """The keys that sign for this role, also those that are announced or not yet over."""
@@ -89,7 +89,7 @@ class KeyList:
         return signed_documents.trusted_keys(key.public for key in signing)
 
 
-def active(keys: tuple[Key, ...], use: str) -> Key:
+def require_active(keys: tuple[Key, ...], use: str) -> Key:
     """The one active key of that use."""
     for key in keys:
         if key.use == use and key.state == ACTIVE:

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 
 from croupier.arguments import finite
 from croupier.errors import KeyringError
-from croupier.service.keys.keylist import ACTIVE, EXPIRED, PENDING, SEAL, SIGN, Key, active
+from croupier.service.keys.keylist import ACTIVE, EXPIRED, PENDING, SEAL, SIGN, Key, require_active
 from croupier.service.keys.keystore import Keystore
 from croupier.service.messages import signed_documents
 from croupier.service.messages.signed_documents import KEYS, Signer
@@ -87,7 +87,7 @@ class Keyring:
             self.refresh()
             if any(key.state == PENDING for key in self.list()):
                 raise KeyringError("a pending key is waiting already; rotate first")
-            made = _pair(PENDING if self._held else ACTIVE)
+            made = _make_pair(PENDING if self._held else ACTIVE)
             self._change((*self._held, *made))
         return tuple(held.key for held in made)
 
@@ -100,7 +100,7 @@ class Keyring:
             self.refresh()
             if not any(key.state == PENDING for key in self.list()):
                 raise KeyringError("no key is pending; make one with: croupier keys new")
-            self._change(tuple(_moved(held, until) for held in self._held))
+            self._change(tuple(_advance(held, until) for held in self._held))
         return self.list()
 
     def retire(self, now: float | None = None) -> tuple[Key, ...]:
@@ -124,12 +124,12 @@ class Keyring:
     @property
     def sealing_key(self) -> X25519PublicKey:
         """The active key, to seal for."""
-        return X25519PublicKey.from_public_bytes(active(self.list(), SEAL).public)
+        return X25519PublicKey.from_public_bytes(require_active(self.list(), SEAL).public)
 
     @property
     def signer(self) -> Signer:
         """The active signing key."""
-        wanted = active(self.list(), SIGN)
+        wanted = require_active(self.list(), SIGN)
         return next(_signer(held) for held in self._held if held.key == wanted)
 
     def document(self, now: float | None = None) -> str:
@@ -169,7 +169,7 @@ def _moment(now: float | None) -> float:
     return time.time() if now is None else now
 
 
-def _pair(state: str) -> tuple[_Held, ...]:
+def _make_pair(state: str) -> tuple[_Held, ...]:
     """A key to seal for and a key that signs."""
     seal, sign = X25519PrivateKey.generate(), Ed25519PrivateKey.generate()
     return (
@@ -178,7 +178,7 @@ def _pair(state: str) -> tuple[_Held, ...]:
     )
 
 
-def _moved(held: _Held, until: float) -> _Held:
+def _advance(held: _Held, until: float) -> _Held:
     """One step on: pending, active, expired."""
     if held.key.state == PENDING:
         return replace(held, key=replace(held.key, state=ACTIVE))

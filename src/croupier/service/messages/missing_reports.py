@@ -17,13 +17,13 @@ from croupier.plan import Plan
 
 def least_opened(plan: Plan, index: int) -> int:
     """The fewest reports of batch ``index`` whose sum keeps the plan's promise."""
-    weakest = _weakest(plan).mechanism
+    weakest = _weakest_plan(plan).mechanism
     spare = plan.mechanism.honest_users(index) - weakest.honest_users(index)
     return plan.users(index) - spare
 
 
 @lru_cache(maxsize=64)
-def _weakest(plan: Plan) -> Plan:
+def _weakest_plan(plan: Plan) -> Plan:
     """The plan with the smallest honest fraction at which its guarantee still meets its budget.
 
     Usually the plan itself: a calibration leaves no more than rounding to spare.
@@ -32,11 +32,13 @@ def _weakest(plan: Plan) -> Plan:
     honest = math.floor(plan.mechanism.honest_fraction * largest)
     if plan.budget is None or not plan.met:
         return plan
-    spare = _most(honest - 1, lambda missing: _without(plan, missing, honest, largest).met)
-    return _without(plan, spare, honest, largest) if spare else plan
+    spare = _largest_fitting(
+        honest - 1, lambda missing: _plan_without(plan, missing, honest, largest).met
+    )
+    return _plan_without(plan, spare, honest, largest) if spare else plan
 
 
-def _most(limit: int, fits: Callable[[int], bool]) -> int:
+def _largest_fitting(limit: int, fits: Callable[[int], bool]) -> int:
     """The largest number up to ``limit`` that fits, if all smaller ones do; 0 always does."""
     low, high = 0, 1
     while high <= limit and fits(high):
@@ -48,7 +50,7 @@ def _most(limit: int, fits: Callable[[int], bool]) -> int:
     return low
 
 
-def _without(plan: Plan, missing: int, honest: int, users: int) -> Plan:
+def _plan_without(plan: Plan, missing: int, honest: int, users: int) -> Plan:
     """The plan in which that many fewer of a batch of ``users`` are honest."""
     fraction = (honest - missing) / users
     return replace(plan, mechanism=replace(plan.mechanism, honest_fraction=fraction))

@@ -86,7 +86,7 @@ def seal(plaintext: bytes, key: X25519PublicKey, info: bytes) -> bytes:
 
 def unseal(sealed: bytes, key: X25519PrivateKey, info: bytes) -> bytes:
     """What was sealed, or a ``SealError`` if key, info or a single bit differ."""
-    found = unsealing.opened(sealed, key, info)
+    found = unsealing.open_seal(sealed, key, info)
     if found is None:
         raise SealError("the seal does not open: other key, other binding, or altered")
     return found
@@ -104,7 +104,9 @@ def open_report(sealed: bytes, key: X25519PrivateKey, binding: Binding, report_i
 
 def sealed_shapes(shapes: Shapes) -> Shapes:
     """What the shuffler sees of rows that are sealed inside: bytes, as many rows as before."""
-    return {name: ((one.rows, _blob(one)), BYTES) for name, one in channels(shapes).items()}
+    return {
+        name: ((one.rows, _sealed_length(one)), BYTES) for name, one in channels(shapes).items()
+    }
 
 
 def seal_rows(
@@ -116,7 +118,7 @@ def seal_rows(
     def sealed(name: str, channel: Channel) -> NDArray[np.uint8]:
         info = binding.inner(name)
         blobs = [seal(channel.plain(row), key, info) for row in found[name]]
-        return byte_rows(blobs, _blob(channel))
+        return byte_rows(blobs, _sealed_length(channel))
 
     return {name: sealed(name, one) for name, one in channels(shapes).items()}
 
@@ -132,7 +134,7 @@ def open_rows(
     sealed, bad = ordered(sealed_shapes(shapes), messages), 0
     found: dict[str, NDArray[Any]] = {}
     for name, one in channels(shapes).items():
-        rows = [_row(blob.tobytes(), key, binding.inner(name), one) for blob in sealed[name]]
+        rows = [_open_row(blob.tobytes(), key, binding.inner(name), one) for blob in sealed[name]]
         bad += rows.count(None)
         found[name] = one.from_plain(
             b"".join(bytes(one.row_length) if row is None else row for row in rows)
@@ -145,7 +147,7 @@ def byte_rows(blobs: list[bytes], width: int) -> NDArray[np.uint8]:
     return np.frombuffer(b"".join(blobs), np.uint8).reshape(-1, width)
 
 
-def _row(blob: bytes, key: X25519PrivateKey, info: bytes, channel: Channel) -> bytes | None:
+def _open_row(blob: bytes, key: X25519PrivateKey, info: bytes, channel: Channel) -> bytes | None:
     """A row's bytes, None if it does not open or a bit is neither 0 nor 1."""
     try:
         row = unseal(blob, key, info)
@@ -154,5 +156,5 @@ def _row(blob: bytes, key: X25519PrivateKey, info: bytes, channel: Channel) -> b
     return None if channel.is_bits and row[0] > 1 else row
 
 
-def _blob(channel: Channel) -> int:
+def _sealed_length(channel: Channel) -> int:
     return channel.row_length + OVERHEAD

@@ -11,7 +11,7 @@ from croupier.plan import Plan
 from croupier.protocols.base import AdditiveRelease
 
 
-def additive(plan: Plan, index: int) -> AdditiveRelease:
+def additive_release(plan: Plan, index: int) -> AdditiveRelease:
     """The release of batch ``index``, if its reports can be split into shares."""
     release = deployable(plan).release(index)
     if not isinstance(release, AdditiveRelease):
@@ -19,19 +19,19 @@ def additive(plan: Plan, index: int) -> AdditiveRelease:
     return release
 
 
-def most(plan: Plan, index: int) -> NDArray[np.int64]:
+def largest_counts(plan: Plan, index: int) -> NDArray[np.int64]:
     """The counts of a report of ones."""
     shapes = plan.shapes(index)
     ones = {channel: np.ones(shape, kind) for channel, (shape, kind) in shapes.items()}
-    return additive(plan, index).tally(ones)
+    return additive_release(plan, index).tally(ones)
 
 
-def closing(plan: Plan, index: int) -> list[str]:
+def closing_channels(plan: Plan, index: int) -> list[str]:
     """The channels whose counts are released with batch ``index``, in the order of counts."""
-    return [name for name in additive(plan, index).counted if _closes(plan, index, name)]
+    return [name for name in additive_release(plan, index).counted if _closes(plan, index, name)]
 
 
-def batches(plan: Plan, index: int, channel: str) -> range:
+def open_batches(plan: Plan, index: int, channel: str) -> range:
     """The batches up to ``index`` that a channel has been open in."""
     first = index
     while first and not _closes(plan, first - 1, channel):
@@ -39,12 +39,12 @@ def batches(plan: Plan, index: int, channel: str) -> range:
     return range(first, index + 1)
 
 
-def node(plan: Plan, index: int, channel: str) -> range:
+def node_batches(plan: Plan, index: int, channel: str) -> range:
     """All batches that a channel is open in together with batch ``index``."""
     last = index
     while not _closes(plan, last, channel) and last + 1 < plan.schedule.batches:
         last += 1
-    return batches(plan, last, channel)
+    return open_batches(plan, last, channel)
 
 
 def _closes(plan: Plan, index: int, channel: str) -> bool:

@@ -34,12 +34,12 @@ Words = NDArray[np.uint32]
 
 def stored_shapes(size: int) -> Shapes:
     """What the shuffler holds of a report on ``size`` counts."""
-    return {REPORT: ((1, SEED + _blob(size)), BYTES)}
+    return {REPORT: ((1, SEED + _sealed_length(size)), BYTES)}
 
 
 def released_shapes(size: int, users: int) -> Shapes:
     """What the analyzer gets of a batch."""
-    return {SHARE: ((users, _blob(size)), BYTES)}
+    return {SHARE: ((users, _sealed_length(size)), BYTES)}
 
 
 def require_room(shapes: Shapes, users: Callable[[str], int]) -> None:
@@ -53,26 +53,26 @@ def require_room(shapes: Shapes, users: Callable[[str], int]) -> None:
 
 def share_report(tally: NDArray[np.int64], key: X25519PublicKey, binding: Binding) -> Messages:
     """A device's counts ``(size,)`` as the payload for the shuffler, the share sealed inside."""
-    seed, share = split(tally)
+    seed, share = split_counts(tally)
     sealed = seal(encode_words(share), key, binding.inner(SHARE))
     return {REPORT: byte_rows([seed + sealed], SEED + len(sealed))}
 
 
-def split(tally: NDArray[np.int64]) -> tuple[bytes, Words]:
+def split_counts(tally: NDArray[np.int64]) -> tuple[bytes, Words]:
     """A fresh seed, and the counts without its mask mod 2**32."""
     if tally.ndim != 1 or tally.size == 0 or tally.min() < 0 or tally.max() > MOST:
         raise ValueError(f"tally must be counts below 2**32, got {tally!r}")
     seed = secrets.token_bytes(SEED)
-    return seed, tally.astype(np.uint32) - expand(seed, tally.size)
+    return seed, tally.astype(np.uint32) - expand_seed(seed, tally.size)
 
 
-def expand(seed: bytes, size: int) -> Words:
+def expand_seed(seed: bytes, size: int) -> Words:
     """The mask ``(size,)`` of a seed: the stream of AES-256-CTR from counter 0."""
     stream = Cipher(AES256(seed), CTR(bytes(16))).encryptor()
     return decode_words(stream.update(bytes(4 * size)), size)
 
 
-def part(rows: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], Messages]:
+def split_rows(rows: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], Messages]:
     """Permuted payloads as the seeds ``(users, 32)`` that stay, and what is released."""
     return rows[:, :SEED], {SHARE: rows[:, SEED:]}
 
@@ -107,14 +107,14 @@ def sum_masks(seeds: NDArray[np.uint8], opened: NDArray[np.bool_], size: int, le
         raise RefusedError(f"{count} of {len(seeds)} reports opened, at least {least} must")
     total = np.zeros(size, np.uint32)
     for seed in seeds[opened]:
-        total += expand(seed.tobytes(), size)
+        total += expand_seed(seed.tobytes(), size)
     return total
 
 
-def combine(shares: Words, masks: Words) -> NDArray[np.int64]:
+def join_sums(shares: Words, masks: Words) -> NDArray[np.int64]:
     """The batch's counts from the two sums, taken over the same reports."""
     return (shares + masks).astype(np.int64)
 
 
-def _blob(size: int) -> int:
+def _sealed_length(size: int) -> int:
     return 4 * size + OVERHEAD

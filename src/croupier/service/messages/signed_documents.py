@@ -86,7 +86,7 @@ def sign_document(purpose: str, content: dict[str, Any], signers: Sequence[Signe
 
 def verify_document(purpose: str, text: str | bytes, trusted: Trusted) -> dict[str, Any]:
     """The content, if a trusted key has signed it and no trusted key's signature is wrong."""
-    content, signatures = _envelope(purpose, text)
+    content, signatures = _read_envelope(purpose, text)
     known = {name: given for name, given in signatures.items() if name in trusted}
     if not known:
         raise SignatureError(f"the {purpose} is not signed by a key that is trusted")
@@ -95,10 +95,10 @@ def verify_document(purpose: str, text: str | bytes, trusted: Trusted) -> dict[s
     return content
 
 
-def _envelope(purpose: str, text: str | bytes) -> tuple[dict[str, Any], dict[bytes, bytes]]:
+def _read_envelope(purpose: str, text: str | bytes) -> tuple[dict[str, Any], dict[bytes, bytes]]:
     """Content and signatures by key id, neither of them believed yet."""
     try:
-        document = json.loads(text, parse_constant=_no_number)
+        document = json.loads(text, parse_constant=_refuse_number)
         if document.keys() != {"kind", "content", "signatures"}:
             raise ValueError(f"fields are {sorted(document)}")
         if document["kind"] != f"signed-{purpose}" or not isinstance(document["content"], dict):
@@ -111,7 +111,7 @@ def _envelope(purpose: str, text: str | bytes) -> tuple[dict[str, Any], dict[byt
     return document["content"], signatures
 
 
-def _no_number(text: str) -> NoReturn:
+def _refuse_number(text: str) -> NoReturn:
     raise ValueError(f"{text} is not a number")
 
 

@@ -44,7 +44,7 @@ class FrameError(ValueError):
     """Bytes between a process and its helper that cannot be a job, an answer or a frame."""
 
 
-def opened(sealed: bytes, key: X25519PrivateKey, info: bytes) -> bytes | None:
+def open_seal(sealed: bytes, key: X25519PrivateKey, info: bytes) -> bytes | None:
     """What was sealed, None if key, info or a single bit differ."""
     try:
         return SUITE.decrypt(sealed, key, info=info)
@@ -63,9 +63,9 @@ class DecryptJob:
     prefix: bytes
     reports: Sequence[tuple[bytes, bytes]]
 
-    def opened(self) -> list[bytes | None]:
+    def open_reports(self) -> list[bytes | None]:
         """Every payload, None where a seal does not open."""
-        return [opened(sealed, self.key, self.prefix + name) for name, sealed in self.reports]
+        return [open_seal(sealed, self.key, self.prefix + name) for name, sealed in self.reports]
 
     def encode(self) -> bytes:
         """The job as a helper reads it; with its key, so nothing to keep or to log."""
@@ -100,25 +100,25 @@ class DecryptJob:
         return [body[at + 1 : at + step] if body[at] else None for at in places]
 
 
-def answer(job: DecryptJob) -> bytes:
+def encode_answer(job: DecryptJob) -> bytes:
     """For each report whether it opened, and its payload or as many zeros."""
     nothing = bytes(1 + len(job.reports[0][1]) - OVERHEAD)
-    return b"".join(nothing if one is None else b"\1" + one for one in job.opened())
+    return b"".join(nothing if one is None else b"\1" + one for one in job.open_reports())
 
 
 # Frames
 
 
-def frame(body: bytes) -> bytes:
+def encode_frame(body: bytes) -> bytes:
     """A body behind its length."""
     return _LENGTH.pack(len(body)) + body
 
 
-def cut(data: bytearray) -> bytes | None:
+def cut_frame(data: bytearray) -> bytes | None:
     """The first frame's body, taken out of the data; None while it is not complete."""
     if len(data) < _LENGTH.size:
         return None
-    end = _LENGTH.size + _length(data)
+    end = _LENGTH.size + _frame_length(data)
     if len(data) < end:
         return None
     body = bytes(data[_LENGTH.size : end])
@@ -128,17 +128,17 @@ def cut(data: bytearray) -> bytes | None:
 
 def read_frame(source: Stream) -> bytearray | None:
     """The next frame's body, None at the end; an end within a frame is an error."""
-    head = _read(source, _LENGTH.size)
+    head = _read_bytes(source, _LENGTH.size)
     if not head:
         return None
-    length = _length(head)
-    body = _read(source, length)
+    length = _frame_length(head)
+    body = _read_bytes(source, length)
     if len(body) < length:
         raise FrameError(f"the input ended after {len(body)} of {length} bytes")
     return body
 
 
-def _length(head: bytearray) -> int:
+def _frame_length(head: bytearray) -> int:
     if len(head) < _LENGTH.size:
         raise FrameError(f"the input ended after {len(head)} bytes of a length")
     length: int = _LENGTH.unpack_from(head)[0]
@@ -147,7 +147,7 @@ def _length(head: bytearray) -> int:
     return length
 
 
-def _read(source: Stream, count: int) -> bytearray:
+def _read_bytes(source: Stream, count: int) -> bytearray:
     """So many bytes, fewer at the end; not through a buffer, in which a key would stay."""
     data, found = bytearray(count), 0
     with memoryview(data) as view:
@@ -162,10 +162,10 @@ def _read(source: Stream, count: int) -> bytearray:
 
 def serve(source: Stream, sink: BinaryIO) -> None:
     """Say that we are ready, then answer jobs until there are no more."""
-    sink.write(frame(READY))
+    sink.write(encode_frame(READY))
     sink.flush()
     while (body := read_frame(source)) is not None:
-        sink.write(frame(answer(DecryptJob.decode(body))))
+        sink.write(encode_frame(encode_answer(DecryptJob.decode(body))))
         sink.flush()
         body[:_KEY] = bytes(_KEY)
 

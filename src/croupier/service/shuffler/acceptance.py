@@ -52,7 +52,7 @@ class AccountMarks(NamedTuple):
     account: bytes
 
 
-def marks(
+def mark_accounts(
     plan_key: bytes, batch_key: bytes, accounts: Sequence[bytes]
 ) -> dict[bytes, AccountMarks]:
     """Every account's HMACs under the keys of batch and plan."""
@@ -81,7 +81,7 @@ class UploadRules:
     length: int
 
 
-def rules(sizes: CarriedSizes, index: int) -> UploadRules:
+def upload_rules(sizes: CarriedSizes, index: int) -> UploadRules:
     """The rules while batch ``index`` is the newest."""
     plan = sizes.plan
     length = sizes.carriage.length(index)
@@ -146,7 +146,7 @@ class UploadJudge:
         return None
 
 
-def desk(
+def read_judge(
     transaction: Transaction,
     plan: PlanRow,
     batch: BatchRow,
@@ -154,16 +154,16 @@ def desk(
     uploads: Sequence[Upload],
 ) -> UploadJudge:
     """A desk that knows all that is stored about these uploads."""
-    known = _digests(transaction, plan.id, uploads)
+    known = _read_digests(transaction, plan.id, uploads)
     if batch.state is not BatchState.OPEN:
         return UploadJudge(plan, batch, rules, known)
-    found = marks(plan.key, batch.key, [upload.account for upload in uploads])
-    users = _users(transaction, batch, [one.user for one in found.values()])
-    spent = _spent(transaction, plan.id, [one.account for one in found.values()])
+    found = mark_accounts(plan.key, batch.key, [upload.account for upload in uploads])
+    users = _read_users(transaction, batch, [one.user for one in found.values()])
+    spent = _read_spent(transaction, plan.id, [one.account for one in found.values()])
     return UploadJudge(plan, batch, rules, known, found, users, spent)
 
 
-def _digests(t: Transaction, plan_id: str, uploads: Sequence[Upload]) -> dict[bytes, bytes]:
+def _read_digests(t: Transaction, plan_id: str, uploads: Sequence[Upload]) -> dict[bytes, bytes]:
     rows = t.among(
         "SELECT id, digest FROM reports WHERE plan = ? AND id IN (...)",
         plan_id,
@@ -172,7 +172,7 @@ def _digests(t: Transaction, plan_id: str, uploads: Sequence[Upload]) -> dict[by
     return {bytes(key): bytes(digest) for key, digest in rows}
 
 
-def _users(t: Transaction, batch: BatchRow, found: Sequence[bytes]) -> set[bytes]:
+def _read_users(t: Transaction, batch: BatchRow, found: Sequence[bytes]) -> set[bytes]:
     rows = t.among(
         "SELECT user_mac FROM reports WHERE plan = ? AND batch = ? AND user_mac IN (...)",
         batch.plan_id,
@@ -182,7 +182,7 @@ def _users(t: Transaction, batch: BatchRow, found: Sequence[bytes]) -> set[bytes
     return {bytes(mac) for (mac,) in rows}
 
 
-def _spent(t: Transaction, plan_id: str, found: Sequence[bytes]) -> dict[bytes, int]:
+def _read_spent(t: Transaction, plan_id: str, found: Sequence[bytes]) -> dict[bytes, int]:
     rows = t.among(
         "SELECT account_mac, spent FROM participations WHERE plan = ? AND account_mac IN (...)",
         plan_id,
@@ -191,14 +191,14 @@ def _spent(t: Transaction, plan_id: str, found: Sequence[bytes]) -> dict[bytes, 
     return {bytes(mac): spent for mac, spent in rows}
 
 
-def keep(transaction: Transaction, filled: UploadJudge) -> None:
+def store_accepted(transaction: Transaction, filled: UploadJudge) -> None:
     """Store what the desk accepted: reports, participations, and how full the batch is."""
     where = (filled.batch.plan_id, filled.batch.index)
     rows = [
         (*where, upload.id, upload.digest, upload.payload, mine.user)
         for upload, mine in filled.accepted
     ]
-    _insert(transaction, filled.batch, rows)
+    _insert_reports(transaction, filled.batch, rows)
     transaction.many(
         """
         INSERT INTO participations (plan, account_mac, spent) VALUES (?, ?, 1)
@@ -208,14 +208,14 @@ def keep(transaction: Transaction, filled: UploadJudge) -> None:
     )
 
 
-def fill(transaction: Transaction, batch: BatchRow, payloads: Sequence[bytes]) -> int:
+def add_empty_reports(transaction: Transaction, batch: BatchRow, payloads: Sequence[bytes]) -> int:
     """Add reports of nobody to an open batch, under ids and marks that nobody has; how many."""
     where = (batch.plan_id, batch.index)
     rows = [
         (*where, token_bytes(wire.REPORT_ID), token_bytes(32), payload, token_bytes(32))
         for payload in payloads
     ]
-    _insert(transaction, batch, rows)
+    _insert_reports(transaction, batch, rows)
     transaction.execute(
         "UPDATE batches SET padded = padded + ? WHERE plan = ? AND batch = ?",
         len(rows),
@@ -224,7 +224,7 @@ def fill(transaction: Transaction, batch: BatchRow, payloads: Sequence[bytes]) -
     return len(rows)
 
 
-def _insert(transaction: Transaction, batch: BatchRow, rows: Sequence[Row]) -> None:
+def _insert_reports(transaction: Transaction, batch: BatchRow, rows: Sequence[Row]) -> None:
     """Rows of plan, batch, id, digest, payload and user's mark."""
     transaction.many(
         """

@@ -83,7 +83,7 @@ class AnalyzerClient:
         """Hand on a batch; sending the same bytes again is answered the same."""
         headers = {SIGNATURE: released.signature, "content-type": BATCH_TYPE}
         place = f"/v1/plans/{released.plan_id}/batches"
-        return _outcome(await self._post(place, released.body, headers))
+        return _read_outcome(await self._post(place, released.body, headers))
 
     async def send_share(
         self, plan_id: str, batch: int, share: bytes, signature: str
@@ -91,7 +91,7 @@ class AnalyzerClient:
         """Hand on our part of a batch's sum."""
         headers = {SIGNATURE: signature, "content-type": SHARE_TYPE}
         place = f"/v1/plans/{plan_id}/batches/{batch}/share"
-        outcome = _outcome(await self._post(place, share, headers))
+        outcome = _read_outcome(await self._post(place, share, headers))
         if not isinstance(outcome, LearntModel):
             raise UndeliveredError(Reason.MALFORMED.code, "the analyzer asks for another share")
         return outcome
@@ -101,7 +101,7 @@ class AnalyzerClient:
 
     async def _post(self, place: str, body: bytes, headers: dict[str, str]) -> Any:
         request = self._http.build_request("POST", place, content=body, headers=headers)
-        return _json(await self._asked(request))
+        return _read_json(await self._asked(request))
 
     async def _asked(self, request: httpx.Request) -> httpx.Response:
         try:
@@ -110,7 +110,7 @@ class AnalyzerClient:
             kind = type(error).__name__
             raise UndeliveredError("unreachable", f"the analyzer did not answer: {kind}") from error
         if not response.is_success:
-            raise _refused(response)
+            raise _read_refusal(response)
         return response
 
     async def _model(self, plan_id: str, response: httpx.Response) -> Model:
@@ -128,7 +128,7 @@ class AnalyzerClient:
             return signed_documents.verify_model(text, self._trust.keys)
 
 
-def _refused(response: httpx.Response) -> UndeliveredError:
+def _read_refusal(response: httpx.Response) -> UndeliveredError:
     """The analyzer's own reason, as far as it is one that we know."""
     code = f"status-{response.status_code}"
     try:
@@ -139,14 +139,14 @@ def _refused(response: httpx.Response) -> UndeliveredError:
     return UndeliveredError(code, f"the analyzer refused: {code}")
 
 
-def _json(response: httpx.Response) -> Any:
+def _read_json(response: httpx.Response) -> Any:
     try:
         return response.json()
     except ValueError as error:
         raise UndeliveredError(Reason.MALFORMED.code, "the analyzer's answer is no JSON") from error
 
 
-def _outcome(answer: Any) -> LearntModel | OpenedReports:
+def _read_outcome(answer: Any) -> LearntModel | OpenedReports:
     """What an answer says, strictly."""
     try:
         if "opened" in answer:

@@ -96,11 +96,11 @@ class ShufflerApp:
             verdicts = await self._reception.take(await self._admitted(scope, receive))
         except Refusal as refusal:
             self.metrics.reports.add(refusal.reason)
-            return _raw(problems.problem(refusal))
+            return _raw_response(problems.problem(refusal))
         except Exception as error:  # whatever it is, this request must be answered
             self.metrics.reports.add(metrics.INTERNAL)
             self._log.error("upload failed", error=type(error).__name__, where=logs.where(error))
-            return _raw(problems.internal_problem())
+            return _raw_response(problems.internal_problem())
         return self._answer(verdicts)
 
     async def _admitted(self, scope: Any, receive: Any) -> bytes:
@@ -117,9 +117,13 @@ class ShufflerApp:
         for reason, count in Counter(verdict.reason for verdict in verdicts).items():
             self.metrics.reports.add(reason, count)
         if len(verdicts) > 1:
-            return _created(json.dumps(_listed(verdicts)).encode())
+            return _created_response(json.dumps(_list_failures(verdicts)).encode())
         alone = verdicts[0].reason
-        return _created(ONE_ACCEPTED) if alone is None else _raw(problems.problem(Refusal(alone)))
+        return (
+            _created_response(ONE_ACCEPTED)
+            if alone is None
+            else _raw_response(problems.problem(Refusal(alone)))
+        )
 
     # Everything else
 
@@ -131,7 +135,7 @@ class ShufflerApp:
             Route("/v1/keys", self._keys),
             Route("/v1/plans/{plan}/batch", self._batch),
             # Uploads never come here; the router says which method is offered.
-            Route("/v1/plans/{plan}/reports", responses.healthy, methods=["POST"]),
+            Route("/v1/plans/{plan}/reports", responses.answer_healthy, methods=["POST"]),
         ]
 
     def _console(self) -> list[Route]:
@@ -208,7 +212,7 @@ class ShufflerApp:
             await self.close()
 
 
-def _listed(verdicts: Sequence[ReportVerdict]) -> dict[str, Any]:
+def _list_failures(verdicts: Sequence[ReportVerdict]) -> dict[str, Any]:
     failures = [
         {"index": index, "id": verdict.report_id.hex(), "reason": verdict.reason.code}
         for index, verdict in enumerate(verdicts)
@@ -217,10 +221,10 @@ def _listed(verdicts: Sequence[ReportVerdict]) -> dict[str, Any]:
     return {"accepted": len(verdicts) - len(failures), "failures": failures}
 
 
-def _created(body: bytes) -> tuple[int, list[Any], bytes]:
+def _created_response(body: bytes) -> tuple[int, list[Any], bytes]:
     length = str(len(body)).encode()
     return 201, [(b"content-type", JSON), (b"content-length", length)], body
 
 
-def _raw(response: Response) -> tuple[int, list[Any], bytes]:
+def _raw_response(response: Response) -> tuple[int, list[Any], bytes]:
     return response.status_code, response.raw_headers, bytes(response.body)

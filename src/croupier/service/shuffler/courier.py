@@ -126,7 +126,7 @@ class Courier:
         seconds = self._settings.every
         if self._failures:
             doubled = self._settings.first_wait * 2.0 ** min(self._failures - 1, 30)
-            seconds = min(doubled, self._settings.longest_wait) * _spread()
+            seconds = min(doubled, self._settings.longest_wait) * _random_factor()
         try:
             await asyncio.wait_for(self._stopping.wait(), seconds)
         except TimeoutError:
@@ -245,6 +245,6 @@ def reason_of(error: CroupierError) -> str:
     return str(getattr(error, "reason", type(error).__name__))
 
 
-def _spread() -> float:
+def _random_factor() -> float:
     """A factor between 1/2 and 1, so that processes do not all come back at once."""
     return 0.5 + secrets.randbelow(1000) / 2000

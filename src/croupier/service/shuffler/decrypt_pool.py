@@ -16,7 +16,14 @@ from typing import Any
 
 from croupier.service.http import logs
 from croupier.service.messages import unsealing
-from croupier.service.messages.unsealing import LONGEST, READY, DecryptJob, FrameError, cut, frame
+from croupier.service.messages.unsealing import (
+    LONGEST,
+    READY,
+    DecryptJob,
+    FrameError,
+    cut_frame,
+    encode_frame,
+)
 
 Payloads = list[bytes | None]
 """Of the reports of a job, None for one that does not open."""
@@ -62,7 +69,7 @@ class DecryptProcess(asyncio.SubprocessProtocol):
             return None
         answered: asyncio.Future[Payloads | None] = asyncio.get_running_loop().create_future()
         self._waiting.append((job, answered))
-        self._input.write(frame(body))
+        self._input.write(encode_frame(body))
         try:
             async with asyncio.timeout(patience):
                 return await answered
@@ -93,7 +100,7 @@ class DecryptProcess(asyncio.SubprocessProtocol):
         """Answers, or pieces of them; a helper that writes anything else is lost."""
         self._data += data
         try:
-            while not self.lost.is_set() and (body := cut(self._data)) is not None:
+            while not self.lost.is_set() and (body := cut_frame(self._data)) is not None:
                 self._hear(body)
         except FrameError:
             self._lose()
@@ -114,7 +121,7 @@ class DecryptProcess(asyncio.SubprocessProtocol):
         if not self._waiting:
             raise FrameError(f"an answer of {len(body)} bytes to no job")
         job, answered = self._waiting[0]
-        _tell(answered, job.read_answer(body))
+        _set_answer(answered, job.read_answer(body))
         self._waiting.popleft()
 
     def _lose(self) -> None:
@@ -122,7 +129,7 @@ class DecryptProcess(asyncio.SubprocessProtocol):
         self.ready = False
         self.lost.set()
         for _, answered in self._waiting:
-            _tell(answered, None)
+            _set_answer(answered, None)
         self._waiting.clear()
 
 
@@ -183,7 +190,7 @@ class DecryptPool:
 
     async def _run(self) -> int | None:
         """One helper's life; its exit code."""
-        helper = await started()
+        helper = await start_helper()
         self._helpers.append(helper)
         await helper.lost.wait()
         status = await helper.end()
@@ -191,7 +198,7 @@ class DecryptPool:
         return status
 
 
-async def started() -> DecryptProcess:
+async def start_helper() -> DecryptProcess:
     """A new helper, in a session of its own: a terminal's Ctrl-C is for us."""
     command = (sys.executable, "-P", unsealing.__file__)
     _, helper = await asyncio.get_running_loop().subprocess_exec(
@@ -208,10 +215,10 @@ async def started() -> DecryptProcess:
 async def _open_here(job: DecryptJob) -> Payloads:
     """In a turn of the event loop of its own, so that a large upload does not keep all others."""
     await asyncio.sleep(0)
-    return job.opened()
+    return job.open_reports()
 
 
-def _tell(answered: asyncio.Future[Payloads | None], found: Payloads | None) -> None:
+def _set_answer(answered: asyncio.Future[Payloads | None], found: Payloads | None) -> None:
     """Set the answer, unless its request was given up."""
     if not answered.done():
         answered.set_result(found)

@@ -66,9 +66,9 @@ class GroupCommit(Generic[Item, Answer]):
         try:
             answers = await loop.run_in_executor(self._thread, self._commit, items)
         except Exception as error:  # every waiting request must hear of it
-            _fail(group, error)
+            _hand_out_error(group, error)
         else:
-            _answer(group, answers)
+            _hand_out_answers(group, answers)
         self._length -= len(items)
 
     def _next_group(self) -> list[tuple[Sequence[Item], asyncio.Future[Sequence[Answer]]]]:
@@ -81,7 +81,7 @@ class GroupCommit(Generic[Item, Answer]):
         return group
 
 
-def _answer(
+def _hand_out_answers(
     group: list[tuple[Sequence[Item], asyncio.Future[Sequence[Answer]]]], answers: Sequence[Answer]
 ) -> None:
     """Hand out the answers; a request that was given up has no one to tell."""
@@ -92,7 +92,7 @@ def _answer(
         start += len(items)
 
 
-def _fail(
+def _hand_out_error(
     group: list[tuple[Sequence[Item], asyncio.Future[Sequence[Answer]]]], error: Exception
 ) -> None:
     for _, answered in group:

@@ -94,7 +94,7 @@ def is_known(transaction: Transaction, plan_id: str) -> bool:
     return transaction.one(_PLAN, plan_id) is not None
 
 
-def plan(transaction: Transaction, plan_id: str) -> Plan:
+def read_opened_plan(transaction: Transaction, plan_id: str) -> Plan:
     """The plan as it was opened."""
     row = transaction.one("SELECT document FROM plans WHERE id = ?", plan_id)
     if row is None:
@@ -102,17 +102,17 @@ def plan(transaction: Transaction, plan_id: str) -> Plan:
     return read_plan(row[0])
 
 
-def plan_state(transaction: Transaction, plan_id: str) -> PlanRow:
+def read_plan_row(transaction: Transaction, plan_id: str) -> PlanRow:
     """The plan as it is now."""
-    return _plan_state(_found(plan_id, transaction.one(_PLAN, plan_id)))
+    return _plan_row(_require_row(plan_id, transaction.one(_PLAN, plan_id)))
 
 
-def locked(transaction: Transaction, plan_id: str) -> PlanRow:
+def lock_plan(transaction: Transaction, plan_id: str) -> PlanRow:
     """The plan as it is now; nobody else changes anything of it until we are done."""
-    return _plan_state(_found(plan_id, transaction.one(_PLAN + " FOR UPDATE", plan_id)))
+    return _plan_row(_require_row(plan_id, transaction.one(_PLAN + " FOR UPDATE", plan_id)))
 
 
-def batch_state(transaction: Transaction, plan_id: str, index: int) -> BatchRow:
+def read_batch(transaction: Transaction, plan_id: str, index: int) -> BatchRow:
     """A batch as it is now."""
     row = transaction.one(_BATCH, plan_id, index)
     if row is None:
@@ -124,22 +124,22 @@ def batch_state(transaction: Transaction, plan_id: str, index: int) -> BatchRow:
     return BatchRow(*made)
 
 
-def newest(transaction: Transaction, plan_id: str) -> BatchRow:
+def read_newest_batch(transaction: Transaction, plan_id: str) -> BatchRow:
     """The newest batch of a plan."""
-    return batch_state(transaction, plan_id, plan_state(transaction, plan_id).batch)
+    return read_batch(transaction, plan_id, read_plan_row(transaction, plan_id).batch)
 
 
-def newest_locked(transaction: Transaction, plan_id: str) -> BatchRow:
+def lock_newest_batch(transaction: Transaction, plan_id: str) -> BatchRow:
     """The newest batch of a plan that nobody else changes until we are done."""
-    return batch_state(transaction, plan_id, locked(transaction, plan_id).batch)
+    return read_batch(transaction, plan_id, lock_plan(transaction, plan_id).batch)
 
 
-def _found(plan_id: str, row: Row | None) -> Row:
+def _require_row(plan_id: str, row: Row | None) -> Row:
     if row is None:
         raise Refusal(Reason.WRONG_PLAN, plan_id)
     return row
 
 
-def _plan_state(row: Row) -> PlanRow:
+def _plan_row(row: Row) -> PlanRow:
     name, batch, ended, predecessor, key = row
     return PlanRow(name, batch, bool(ended), predecessor, bytes(key or b""))

@@ -44,21 +44,21 @@ class CarriedSizes:
         return self.carriage.closing(index)
 
 
-def shuffled(
+def shuffle_batch(
     sizes: CarriedSizes, index: int, payloads: Iterable[bytes], held: Messages
 ) -> tuple[Batch, Messages]:
     """The released batch, and what is still held after it."""
-    role = resumed(sizes, index, held)
+    role = resume_shuffler(sizes, index, held)
     batch: Batch | None = None
     for payload in payloads:
         messages = sizes.carriage.unpack(index, payload)
         batch = role.collect(Report(sizes.id, index, messages))
     if batch is None:
         raise DatabaseError(f"batch {index} of {sizes.id} is sealed with {role.waiting} reports")
-    return batch, shuffle(still_held(role), SystemCoins())
+    return batch, shuffle(held_rows(role), SystemCoins())
 
 
-def resumed(sizes: CarriedSizes, index: int, held: Messages) -> Shuffler:
+def resume_shuffler(sizes: CarriedSizes, index: int, held: Messages) -> Shuffler:
     """The role as it was when batch ``index`` opened."""
     role = Shuffler(sizes)
     role._index = index
@@ -66,7 +66,7 @@ def resumed(sizes: CarriedSizes, index: int, held: Messages) -> Shuffler:
     return role
 
 
-def still_held(role: Shuffler) -> Messages:
+def held_rows(role: Shuffler) -> Messages:
     """The rows of its open channels."""
     return {channel: np.concatenate(rows) for channel, rows in role._open._rows.items()}
 

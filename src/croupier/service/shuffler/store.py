@@ -18,7 +18,7 @@ from croupier.service.messages.signed_documents import LedgerEntry
 from croupier.service.shuffler import acceptance, attempts, plan_lifecycle, rows, transitions
 from croupier.service.shuffler.acceptance import Upload
 from croupier.service.shuffler.rows import Basis, BatchRow, BatchState, PlanRow, ReleasedBatch
-from croupier.service.shuffler.shuffling import CarriedSizes, read_held, shuffled
+from croupier.service.shuffler.shuffling import CarriedSizes, read_held, shuffle_batch
 from croupier.service.shuffler.transports import BitsTransport, PlanTransport
 from croupier.service.storage import dropped_attempts, leases, ledger
 from croupier.service.storage.database import Database, Transaction
@@ -57,20 +57,20 @@ class ShufflerStore:
     def retire(self, plan_id: str, abandon: bool = False) -> int:
         """End a plan before its last batch; how many reports of its newest batch were dropped."""
         with self._database.transaction() as transaction:
-            dropped = plan_lifecycle.retire(transaction, plan_id, abandon)
+            dropped = plan_lifecycle.retire_plan(transaction, plan_id, abandon)
         self._forget()
         return dropped
 
     def succeed(self, old_id: str, plan: Plan, basis: Basis) -> None:
         """Begin the successor of an ended plan; what users have spent is carried over."""
         with self._database.transaction() as transaction:
-            plan_lifecycle.succeed(transaction, old_id, plan, basis)
+            plan_lifecycle.succeed_plan(transaction, old_id, plan, basis)
 
     def plans(self) -> list[PlanRow]:
         """Every plan, in order of id."""
         with self._database.reading() as transaction:
             found = transaction.all("SELECT id FROM plans ORDER BY id")
-            return [rows.plan_state(transaction, plan_id) for (plan_id,) in found]
+            return [rows.read_plan_row(transaction, plan_id) for (plan_id,) in found]
 
     def plan(self, plan_id: str) -> Plan:
         """The plan as it was opened."""
@@ -80,17 +80,17 @@ class ShufflerStore:
     def current(self, plan_id: str) -> BatchRow:
         """The newest batch of a plan."""
         with self._database.reading() as transaction:
-            return rows.newest(transaction, plan_id)
+            return rows.read_newest_batch(transaction, plan_id)
 
     def ledger(self, plan_id: str) -> list[LedgerEntry]:
         """What was released, the chain verified."""
         with self._database.reading() as transaction:
-            return ledger.read(transaction, plan_id)
+            return ledger.read_ledger(transaction, plan_id)
 
     def dropped(self, plan_id: str) -> int:
         """Attempts at batches of shares of which too few reports opened."""
         with self._database.reading() as transaction:
-            return dropped_attempts.count(transaction, plan_id)
+            return dropped_attempts.count_attempts(transaction, plan_id)
 
     def _forget(self) -> None:
         """After keys or reports were deleted."""
@@ -99,7 +99,7 @@ class ShufflerStore:
     def _sizes(self, transaction: Transaction, plan_id: str) -> CarriedSizes:
         """Plans never change, so each is read once."""
         if plan_id not in self._known:
-            plan = rows.plan(transaction, plan_id)
+            plan = rows.read_opened_plan(transaction, plan_id)
             self._known[plan_id] = CarriedSizes(plan, self._carriage(plan))
         return self._known[plan_id]
 
@@ -125,15 +125,17 @@ class ShufflerStore:
     ) -> list[Reason | None]:
         if not rows.is_known(transaction, plan_id):
             return [Reason.WRONG_PLAN] * len(uploads)
-        plan = rows.locked(transaction, plan_id)
-        batch = rows.batch_state(transaction, plan_id, plan.batch)
+        plan = rows.lock_plan(transaction, plan_id)
+        batch = rows.read_batch(transaction, plan_id, plan.batch)
         sizes = self._sizes(transaction, plan_id)
-        rules = acceptance.rules(sizes, batch.index)
-        desk = acceptance.desk(transaction, plan, batch, rules, uploads)
+        rules = acceptance.upload_rules(sizes, batch.index)
+        desk = acceptance.read_judge(transaction, plan, batch, rules, uploads)
         found = [desk.judge(upload) for upload in uploads]
-        acceptance.keep(transaction, desk)
+        acceptance.store_accepted(transaction, desk)
         if sizes.carriage.transport is Transport.SHARES:
-            attempts.note(transaction, batch, [mine.account for _, mine in desk.accepted])
+            attempts.note_participants(
+                transaction, batch, [mine.account for _, mine in desk.accepted]
+            )
         return found
 
     # Batches that stay short
@@ -141,23 +143,25 @@ class ShufflerStore:
     def pad(self, plan_id: str, floor: int) -> int:
         """Complete a batch of at least ``floor`` real reports with those of nobody; how many."""
         with self._database.reading() as transaction:
-            before = rows.newest(transaction, plan_id)
+            before = rows.read_newest_batch(transaction, plan_id)
             sizes = self._sizes(transaction, plan_id)
         if before.state is not BatchState.OPEN or before.filled < floor:
             return 0
         made = [sizes.carriage.nobody(before) for _ in range(before.room)]
         with self._database.transaction() as transaction:
-            batch = rows.newest_locked(transaction, plan_id)
+            batch = rows.lock_newest_batch(transaction, plan_id)
             # Emptied in the meantime, it would stay short, or below the floor.
             fits = batch.index == before.index and batch.filled >= before.filled
-            return acceptance.fill(transaction, batch, made[: batch.room]) if fits else 0
+            return (
+                acceptance.add_empty_reports(transaction, batch, made[: batch.room]) if fits else 0
+            )
 
     def drop(self, plan_id: str) -> int:
         """Empty an open batch that stays short, and begin it again; how many reports are lost."""
         with self._database.transaction() as transaction:
-            batch = rows.newest_locked(transaction, plan_id)
+            batch = rows.lock_newest_batch(transaction, plan_id)
             short = batch.state is BatchState.OPEN and 0 < batch.filled < batch.size
-            dropped = attempts.empty(transaction, batch) if short else 0
+            dropped = attempts.begin_next_attempt(transaction, batch) if short else 0
         self._forget()
         return dropped
 
@@ -166,7 +170,7 @@ class ShufflerStore:
     def lease(self, owner: str, seconds: float) -> Lease | None:
         """A batch that waits for a step and that nobody else works on."""
         with self._database.transaction() as transaction:
-            return leases.lease(transaction, owner, self._clock(), seconds)
+            return leases.lease_batch(transaction, owner, self._clock(), seconds)
 
     def give_back(self, lease: Lease) -> None:
         """End a lease early, if it is still ours."""
@@ -176,12 +180,12 @@ class ShufflerStore:
     def seal(self, plan_id: str) -> bool:
         """Close the newest batch if it is complete and destroy its key; whether it is closed."""
         with self._database.transaction() as transaction:
-            batch = rows.newest_locked(transaction, plan_id)
+            batch = rows.lock_newest_batch(transaction, plan_id)
             if batch.state is not BatchState.OPEN:
                 return True
             if batch.room > 0:
                 return False
-            transitions.seal(transaction, batch)
+            transitions.seal_batch(transaction, batch)
         self._forget()
         return True
 
@@ -192,26 +196,26 @@ class ShufflerStore:
         the batch, and the second answers with what the first has stored.
         """
         with self._database.reading() as transaction:
-            batch = rows.newest(transaction, plan_id)
+            batch = rows.read_newest_batch(transaction, plan_id)
             if batch.state is BatchState.OPEN:
                 return None
             if batch.state is not BatchState.SEALED:
-                return transitions.released(transaction, batch)
+                return transitions.read_released(transaction, batch)
             sizes = self._sizes(transaction, plan_id)
-            payloads = transitions.payloads(transaction, batch)
+            payloads = transitions.read_payloads(transaction, batch)
             held = read_held(transaction, plan_id)
-        made, held = shuffled(sizes, batch.index, payloads, held)
+        made, held = shuffle_batch(sizes, batch.index, payloads, held)
         parcel = sizes.carriage.pack(made, batch)
         signature = self._sign(parcel.body)
         with self._database.transaction() as transaction:
-            now = rows.newest_locked(transaction, plan_id)
+            now = rows.lock_newest_batch(transaction, plan_id)
             if (now.index, now.state, now.attempt) == (
                 batch.index,
                 BatchState.SEALED,
                 batch.attempt,
             ):
-                transitions.release(transaction, sizes.plan, now, parcel, signature, held)
-            return transitions.released(transaction, batch)
+                transitions.store_release(transaction, sizes.plan, now, parcel, signature, held)
+            return transitions.read_released(transaction, batch)
 
     def share(self, plan_id: str, index: int, opened: bytes, attempt: int = 0) -> bytes:
         """Our part of the sums over the reports that opened: for one set of a batch, ever.
@@ -219,21 +223,21 @@ class ShufflerStore:
         If these are too few, nothing is ever released of this attempt and the batch begins again.
         """
         with self._database.reading() as transaction:
-            found = transitions.shares(transaction, plan_id, index, attempt)
+            found = transitions.read_shares(transaction, plan_id, index, attempt)
             sizes = self._sizes(transaction, plan_id)
         if found.seeds is None:
-            return transitions.answered(found, opened)
+            return transitions.require_same_set(found, opened)
         try:
             masks = sizes.carriage.combine(index, found.seeds, opened)
         except Refusal as refusal:
             self._begin_again(sizes.plan, index, opened, attempt, refusal)
             raise
         with self._database.transaction() as transaction:
-            batch = rows.newest_locked(transaction, plan_id)
-            found = transitions.shares(transaction, plan_id, index, attempt)
+            batch = rows.lock_newest_batch(transaction, plan_id)
+            found = transitions.read_shares(transaction, plan_id, index, attempt)
             if found.seeds is not None:
-                return transitions.share(transaction, sizes.plan, batch, opened, masks)
-            return transitions.answered(found, opened)
+                return transitions.release_share_sum(transaction, sizes.plan, batch, opened, masks)
+            return transitions.require_same_set(found, opened)
 
     def _begin_again(
         self, plan: Plan, index: int, opened: bytes, attempt: int, refusal: Refusal
@@ -242,28 +246,30 @@ class ShufflerStore:
         if refusal.reason is not Reason.GUARANTEE_NOT_MET:
             return
         with self._database.transaction() as transaction:
-            batch = rows.newest_locked(transaction, plan.id)
-            found = transitions.shares(transaction, plan.id, index, attempt)
+            batch = rows.lock_newest_batch(transaction, plan.id)
+            found = transitions.read_shares(transaction, plan.id, index, attempt)
             if found.seeds is None:
                 return
             count = int(wire.decode_flags(opened, batch.size).sum())
-            attempts.drop(transaction, batch, transitions.released(transaction, batch).body, count)
+            attempts.drop_attempt(
+                transaction, batch, transitions.read_released(transaction, batch).body, count
+            )
         self._forget()
 
     def acknowledge(self, plan_id: str, index: int, basis: Basis) -> BatchRow:
         """The analyzer has learnt this model from the batch: open the next, or end the plan."""
         with self._database.transaction() as transaction:
-            rows.locked(transaction, plan_id)
+            rows.lock_plan(transaction, plan_id)
             plan = self._sizes(transaction, plan_id).plan
-            batch = rows.batch_state(transaction, plan_id, index)
+            batch = rows.read_batch(transaction, plan_id, index)
             if not transitions.was_acknowledged(transaction, batch, basis):
-                transitions.acknowledge(transaction, plan, batch, basis)
-            return rows.newest(transaction, plan_id)
+                transitions.acknowledge_batch(transaction, plan, batch, basis)
+            return rows.read_newest_batch(transaction, plan_id)
 
     def scrub(self, plan_id: str) -> int:
         """Delete payloads, ids, marks and bytes of acknowledged batches; how many batches."""
         with self._database.transaction() as transaction:
-            rows.locked(transaction, plan_id)
-            scrubbed = transitions.scrub(transaction, plan_id)
+            rows.lock_plan(transaction, plan_id)
+            scrubbed = transitions.scrub_batches(transaction, plan_id)
         self._forget()
         return scrubbed

@@ -34,9 +34,9 @@ class StoredShares:
     share: bytes | None
 
 
-def seal(transaction: Transaction, batch: BatchRow) -> None:
+def seal_batch(transaction: Transaction, batch: BatchRow) -> None:
     """Close a complete batch and destroy its key."""
-    _exactly(transaction, batch)
+    _require_complete(transaction, batch)
     transaction.execute(
         "UPDATE batches SET state = 'sealed', batch_key = NULL WHERE plan = ? AND batch = ?",
         batch.plan_id,
@@ -44,7 +44,7 @@ def seal(transaction: Transaction, batch: BatchRow) -> None:
     )
 
 
-def _exactly(transaction: Transaction, batch: BatchRow) -> None:
+def _require_complete(transaction: Transaction, batch: BatchRow) -> None:
     """The rows are counted, whatever the batch says of itself."""
     rows = transaction.all(
         "SELECT count(*) FROM reports WHERE plan = ? AND batch = ?", batch.plan_id, batch.index
@@ -54,7 +54,7 @@ def _exactly(transaction: Transaction, batch: BatchRow) -> None:
         raise DatabaseError(f"{found}, not {batch.size}")
 
 
-def payloads(transaction: Transaction, batch: BatchRow) -> list[bytes]:
+def read_payloads(transaction: Transaction, batch: BatchRow) -> list[bytes]:
     """The reports of a sealed batch, in an order that says nothing."""
     rows = transaction.all(
         "SELECT payload FROM reports WHERE plan = ? AND batch = ? ORDER BY id",
@@ -64,7 +64,7 @@ def payloads(transaction: Transaction, batch: BatchRow) -> list[bytes]:
     return [bytes(payload) for (payload,) in rows]
 
 
-def release(
+def store_release(
     transaction: Transaction,
     plan: Plan,
     batch: BatchRow,
@@ -77,7 +77,7 @@ def release(
     Shares say nothing without their masks, so that these are what is charged.
     """
     if parcel.seeds is None:
-        _charge(transaction, plan, batch, parcel.body)
+        _charge_batch(transaction, plan, batch, parcel.body)
     write_held(transaction, plan.id, held)
     transaction.execute(
         """
@@ -92,12 +92,12 @@ def release(
     )
 
 
-def _charge(transaction: Transaction, plan: Plan, batch: BatchRow, body: bytes) -> None:
+def _charge_batch(transaction: Transaction, plan: Plan, batch: BatchRow, body: bytes) -> None:
     digest = hashlib.sha256(body).digest()
-    ledger.charge(transaction, plan, batch.index, batch.model_hash, digest)
+    ledger.charge_batch(transaction, plan, batch.index, batch.model_hash, digest)
 
 
-def released(transaction: Transaction, batch: BatchRow) -> ReleasedBatch:
+def read_released(transaction: Transaction, batch: BatchRow) -> ReleasedBatch:
     """The stored bytes."""
     row = transaction.one(
         "SELECT body, signature, attempt FROM batches WHERE plan = ? AND batch = ?",
@@ -112,7 +112,7 @@ def released(transaction: Transaction, batch: BatchRow) -> ReleasedBatch:
 # Shares
 
 
-def shares(transaction: Transaction, plan_id: str, index: int, attempt: int) -> StoredShares:
+def read_shares(transaction: Transaction, plan_id: str, index: int, attempt: int) -> StoredShares:
     """The shuffler's side of a batch of shares, if it is still at that attempt."""
     row = transaction.one(
         "SELECT attempt, seeds, opened, share FROM batches WHERE plan = ? AND batch = ?",
@@ -126,27 +126,27 @@ def shares(transaction: Transaction, plan_id: str, index: int, attempt: int) -> 
     return StoredShares(attempt, *(None if part is None else bytes(part) for part in row[1:]))
 
 
-def answered(found: StoredShares, opened: bytes) -> bytes:
+def require_same_set(found: StoredShares, opened: bytes) -> bytes:
     """The sum that was released; two sums over different sets would show their difference."""
     if found.share is None or found.opened != opened:
         raise Refusal(Reason.ID_CONFLICT, "the sum over another set of reports was released")
     return found.share
 
 
-def share(
+def release_share_sum(
     transaction: Transaction, plan: Plan, batch: BatchRow, opened: bytes, masks: bytes
 ) -> bytes:
     """Release one sum of every mask that closes, charge it, and forget the seeds.
 
     The other masks are added to those of the batches before, and are released with none alone.
     """
-    counted = share_counts.additive(plan, batch.index).counted
-    total = _with_waiting(transaction, plan.id, counted, masks)
-    closing = share_counts.closing(plan, batch.index)
+    counted = share_counts.additive_release(plan, batch.index).counted
+    total = _add_waiting_masks(transaction, plan.id, counted, masks)
+    closing = share_counts.closing_channels(plan, batch.index)
     share = wire.encode_words(np.array([total.pop(name) for name in closing], np.uint32))
-    _wait(transaction, plan.id, total)
-    _charge(transaction, plan, batch, released(transaction, batch).body)
-    attempts.settled(transaction, plan.id, batch.index)
+    _store_waiting_masks(transaction, plan.id, total)
+    _charge_batch(transaction, plan, batch, read_released(transaction, batch).body)
+    attempts.forget_participants(transaction, plan.id, batch.index)
     transaction.execute(
         "UPDATE batches SET opened = ?, share = ?, seeds = NULL WHERE plan = ? AND batch = ?",
         opened,
@@ -157,7 +157,7 @@ def share(
     return share
 
 
-def _with_waiting(
+def _add_waiting_masks(
     transaction: Transaction, plan_id: str, counted: Sequence[str], masks: bytes
 ) -> dict[str, int]:
     """The masks of a batch by channel, with those that wait for the same channels."""
@@ -168,7 +168,7 @@ def _with_waiting(
     return waiting | {name: (waiting.get(name, 0) + word) % MODULUS for name, word in own}
 
 
-def _wait(transaction: Transaction, plan_id: str, masks: Mapping[str, int]) -> None:
+def _store_waiting_masks(transaction: Transaction, plan_id: str, masks: Mapping[str, int]) -> None:
     """These masks are of channels that are still open."""
     transaction.execute("DELETE FROM masks WHERE plan = ?", plan_id)
     transaction.many(
@@ -177,7 +177,7 @@ def _wait(transaction: Transaction, plan_id: str, masks: Mapping[str, int]) -> N
     )
 
 
-def acknowledge(transaction: Transaction, plan: Plan, batch: BatchRow, basis: Basis) -> None:
+def acknowledge_batch(transaction: Transaction, plan: Plan, batch: BatchRow, basis: Basis) -> None:
     """Note what the analyzer learnt from a released batch; open the next batch or end the plan."""
     _check_acknowledgement(transaction, batch, basis)
     transaction.execute(
@@ -191,9 +191,9 @@ def acknowledge(transaction: Transaction, plan: Plan, batch: BatchRow, basis: Ba
         batch.index,
     )
     if batch.index + 1 < plan.schedule.batches:
-        plan_lifecycle.open_batch(transaction, plan, batch.index + 1, basis)
+        plan_lifecycle.open_next_batch(transaction, plan, batch.index + 1, basis)
     else:
-        plan_lifecycle.end(transaction, plan.id)
+        plan_lifecycle.end_plan(transaction, plan.id)
 
 
 def _check_acknowledgement(transaction: Transaction, batch: BatchRow, basis: Basis) -> None:
@@ -222,7 +222,7 @@ def was_acknowledged(transaction: Transaction, batch: BatchRow, basis: Basis) ->
     return True
 
 
-def scrub(transaction: Transaction, plan_id: str) -> int:
+def scrub_batches(transaction: Transaction, plan_id: str) -> int:
     """Delete payloads, ids, marks and bytes of acknowledged batches; how many batches."""
     done = "SELECT batch FROM batches WHERE plan = ? AND state = 'acknowledged'"
     for (index,) in transaction.all(done, plan_id):

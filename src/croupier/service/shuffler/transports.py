@@ -21,7 +21,7 @@ from croupier.plan import Plan
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.messages import sealing, share_counts, shares
 from croupier.service.messages.missing_reports import least_opened
-from croupier.service.messages.records import payload
+from croupier.service.messages.records import make_payload
 from croupier.service.messages.signed_documents import key_id
 from croupier.service.shuffler.rows import BatchRow
 from croupier.shuffler import Batch, Messages, Shapes
@@ -58,7 +58,7 @@ class PlanTransport(ABC):
         """A payload of phi = 0 for an open batch, made as any device makes one."""
         zeros = np.zeros(self.plan.layout.size)
         messages = self._protocol.release(batch.index).randomize(zeros, SystemCoins())
-        return payload(self.plan, messages, self.binding(batch))
+        return make_payload(self.plan, messages, self.binding(batch))
 
     def closing(self, index: int) -> frozenset[str] | None:
         """Channels of payloads that the shuffler hands on when batch ``index`` is complete."""
@@ -88,7 +88,7 @@ class PlanTransport(ABC):
 
     def _rows(self, index: int, channel: str) -> int:
         """Rows of a channel since it last closed."""
-        batches = share_counts.batches(self.plan, index, channel)
+        batches = share_counts.open_batches(self.plan, index, channel)
         return sum(self.plan.users(one) * self.shapes(one)[channel][0][0] for one in batches)
 
     def combine(self, index: int, seeds: bytes, opened: bytes) -> bytes:
@@ -149,7 +149,7 @@ class SharesTransport(PlanTransport):
 
     def _users(self, index: int, channel: str) -> int:
         """Users whose counts are added up before a channel closes."""
-        return sum(map(self.plan.users, share_counts.node(self.plan, index, channel)))
+        return sum(map(self.plan.users, share_counts.node_batches(self.plan, index, channel)))
 
     def closing(self, index: int) -> None:
         """All of a payload."""
@@ -157,7 +157,7 @@ class SharesTransport(PlanTransport):
 
     def pack(self, shuffled: Batch, batch: BatchRow) -> PackedBatch:
         """The sealed halves, and the seeds in the same order."""
-        seeds, released = shares.part(shuffled.messages[shares.REPORT])
+        seeds, released = shares.split_rows(shuffled.messages[shares.REPORT])
         shapes = self.released_shapes(batch.index)
         body = wire.encode_batch(self._header(batch), shapes, released)
         return PackedBatch(body, seeds.tobytes())
@@ -183,7 +183,7 @@ class SharesTransport(PlanTransport):
             raise Refusal(Reason.GUARANTEE_NOT_MET, str(error)) from error
 
     def _size(self, index: int) -> int:
-        return len(share_counts.additive(self.plan, index).counted)
+        return len(share_counts.additive_release(self.plan, index).counted)
 
 
 _CARRIAGES: dict[Transport, type[PlanTransport]] = {
@@ -191,6 +191,6 @@ _CARRIAGES: dict[Transport, type[PlanTransport]] = {
 }
 
 
-def carriage(transport: Transport, plan: Plan) -> PlanTransport:
+def plan_transport(transport: Transport, plan: Plan) -> PlanTransport:
     """The plan's reports by that transport."""
     return _CARRIAGES[transport](plan)

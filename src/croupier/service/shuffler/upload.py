@@ -16,7 +16,7 @@ from croupier.errors import WireError
 from croupier.packing import channels, packed_length
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.messages.sealing import OVERHEAD
-from croupier.service.messages.unsealing import DecryptJob, opened
+from croupier.service.messages.unsealing import DecryptJob, open_seal
 from croupier.service.settings import LimitSettings
 from croupier.service.shuffler.acceptance import Upload
 from croupier.service.shuffler.decrypt_pool import DecryptPool
@@ -134,7 +134,7 @@ class ReportReceiver:
         self, records: Sequence[Record], keys: Sequence[Opening], prefix: bytes
     ) -> list[bytes | None]:
         """By the helpers, as far as there are any."""
-        jobs = _jobs(records, keys, prefix)
+        jobs = _make_jobs(records, keys, prefix)
         answers = await self._openers.open([job for _, job in jobs])
         found: list[bytes | None] = [None] * len(records)
         for (places, _), payloads in zip(jobs, answers, strict=True):
@@ -214,12 +214,14 @@ def _open_few(
 ) -> list[bytes | None]:
     """Here and now."""
     return [
-        None if isinstance(key, Reason) else opened(record.sealed, key, prefix + record.report_id)
+        None
+        if isinstance(key, Reason)
+        else open_seal(record.sealed, key, prefix + record.report_id)
         for record, key in zip(records, keys, strict=True)
     ]
 
 
-def _jobs(records: Sequence[Record], keys: Sequence[Opening], prefix: bytes) -> list[Placed]:
+def _make_jobs(records: Sequence[Record], keys: Sequence[Opening], prefix: bytes) -> list[Placed]:
     """What there is to open; around a rotation, records are for different keys."""
     places: dict[X25519PrivateKey, list[int]] = defaultdict(list)
     for place, key in enumerate(keys):
@@ -231,11 +233,11 @@ def _jobs(records: Sequence[Record], keys: Sequence[Opening], prefix: bytes) -> 
             DecryptJob(key, prefix, [(records[at].report_id, records[at].sealed) for at in part]),
         )
         for key, all_places in places.items()
-        for part in _parts(all_places)
+        for part in _split_places(all_places)
     ]
 
 
-def _parts(places: list[int]) -> list[list[int]]:
+def _split_places(places: list[int]) -> list[list[int]]:
     starts = range(0, len(places), OPENED_TOGETHER)
     return [places[start : start + OPENED_TOGETHER] for start in starts]
 

@@ -171,7 +171,7 @@ class Database:
         with self._within(self._spoken.write) as transaction:
             transaction.execute(self._spoken.alone)
             transaction.execute(_RECORD)
-            done = _done(transaction, role, str(self._spoken))
+            done = _count_migrations(transaction, role, str(self._spoken))
             for number, statements in enumerate(migrations(role)[done:], start=done + 1):
                 for statement in statements:
                     transaction.execute(statement)
@@ -183,7 +183,7 @@ CREATE TABLE IF NOT EXISTS migrations (number BIGINT PRIMARY KEY NOT NULL, role 
 """
 
 
-def _done(transaction: Transaction, role: str, place: str) -> int:
+def _count_migrations(transaction: Transaction, role: str, place: str) -> int:
     """Migrations applied so far; another role's database is refused, and one from the future."""
     rows = transaction.all("SELECT number, role FROM migrations ORDER BY number")
     others = {owner for _, owner in rows} - {role}
@@ -200,8 +200,8 @@ def migrations(role: str) -> list[list[str]]:
     """The statements of every migration of a role, in order."""
     folder = files("croupier.service").joinpath("migrations", role)
     texts = sorted((file.name, file.read_text(encoding="utf-8")) for file in folder.iterdir())
-    return [_statements(text) for name, text in texts if name.endswith(".sql")]
+    return [_split_statements(text) for name, text in texts if name.endswith(".sql")]
 
 
-def _statements(text: str) -> list[str]:
+def _split_statements(text: str) -> list[str]:
     return [part for part in map(str.strip, text.split(";\n")) if part]

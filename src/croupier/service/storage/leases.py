@@ -21,7 +21,7 @@ class Lease:
     until: float
 
 
-def lease(transaction: Transaction, owner: str, now: float, seconds: float) -> Lease | None:
+def lease_batch(transaction: Transaction, owner: str, now: float, seconds: float) -> Lease | None:
     """The batch that has waited longest for a step and that nobody works on.
 
     A lease that ends later than ours would was given by a clock that has been set back since.

@@ -17,21 +17,21 @@ from croupier.service.storage import dropped_attempts
 from croupier.service.storage.database import Transaction
 
 
-def charge(
+def charge_batch(
     transaction: Transaction, plan: Plan, batch: int, model_hash: str, digest: bytes
 ) -> LedgerEntry:
     """Append the entry of the next batch; one out of turn or after the plan's last is refused.
 
     Attempts at the batch that were dropped are named in it: they cost nothing.
     """
-    entries = read(transaction, plan.id)
+    entries = read_ledger(transaction, plan.id)
     if len(entries) >= plan.schedule.batches:
         raise Refusal(Reason.PLAN_ENDED, f"all {len(entries)} batches of {plan.id} are charged")
     if batch != len(entries):
         raise Refusal(Reason.STALE_BATCH, f"batch {batch} came, {len(entries)} is to be charged")
     previous = entries[-1].hash if entries else ""
-    dropped = dropped_attempts.dropped(transaction, plan.id, batch)
-    entry = _entry(plan, batch, model_hash, digest, dropped, previous)
+    dropped = dropped_attempts.read_digests(transaction, plan.id, batch)
+    entry = _make_entry(plan, batch, model_hash, digest, dropped, previous)
     transaction.execute(
         "INSERT INTO ledger (plan, batch, entry, hash) VALUES (?, ?, ?, ?)",
         plan.id,
@@ -42,7 +42,7 @@ def charge(
     return entry
 
 
-def _entry(
+def _make_entry(
     plan: Plan,
     batch: int,
     model_hash: str,
@@ -50,7 +50,7 @@ def _entry(
     dropped: Sequence[bytes],
     previous: str,
 ) -> LedgerEntry:
-    cost = _cost(plan)
+    cost = _batch_cost(plan)
     return LedgerEntry(
         sequence=batch,
         plan=plan.id,
@@ -61,22 +61,22 @@ def _entry(
         mu=cost["mu"],
         epsilon=cost["epsilon"],
         delta=cost["delta"],
-        method="; ".join([cost["method"], *map(_free, dropped)]),
+        method="; ".join([cost["method"], *map(_describe_dropped, dropped)]),
         previous=previous,
     )
 
 
-def _free(digest: bytes) -> str:
+def _describe_dropped(digest: bytes) -> str:
     return f"dropped before it, nothing released: {digest.hex()}"
 
 
 @lru_cache(maxsize=64)
-def _cost(plan: Plan) -> dict[str, Any]:
+def _batch_cost(plan: Plan) -> dict[str, Any]:
     """What one batch is worth to a user in it; it takes long to compute and never changes."""
     return guarantee_document(plan.promise_for(1), plan.budget.delta if plan.budget else None)
 
 
-def read(transaction: Transaction, plan_id: str) -> list[LedgerEntry]:
+def read_ledger(transaction: Transaction, plan_id: str) -> list[LedgerEntry]:
     """Every entry of a plan, the chain verified."""
     rows = transaction.all("SELECT entry, hash FROM ledger WHERE plan = ? ORDER BY batch", plan_id)
     entries = [LedgerEntry.from_content(json.loads(text)) for text, _ in rows]
