@@ -104,11 +104,11 @@ class AnalyzerApp:
         )
 
     async def _plan(self, request: Request) -> Response:
-        plan_id = self._named(request)
+        plan_id = self._require_plan(request)
         return responses.tagged_response(request, self._plan_text, plan_id, responses.IMMUTABLE)
 
     async def _newest(self, request: Request) -> Response:
-        published = await self._read(partial(self.parts.store.newest, self._named(request)))
+        published = await self._read(partial(self.parts.store.newest, self._require_plan(request)))
         tag = published.model.hash
         return responses.tagged_response(request, published.document, tag, responses.REVALIDATED)
 
@@ -118,7 +118,7 @@ class AnalyzerApp:
         return responses.tagged_response(request, text, name, responses.IMMUTABLE)
 
     async def _ledger(self, request: Request) -> Response:
-        plan_id = self._named(request)
+        plan_id = self._require_plan(request)
         entries = await self._read(partial(self.parts.store.ledger, plan_id))
         listed = [entry.content | {"hash": entry.hash} for entry in entries]
         return JSONResponse({"plan": plan_id, "entries": listed})
@@ -126,18 +126,18 @@ class AnalyzerApp:
     # What the shuffler sends
 
     async def _batches(self, request: Request) -> Response:
-        return await self._counted(request, self._delivered)
+        return await self._answer_counted(request, self._take_batch)
 
     async def _share(self, request: Request) -> Response:
-        return await self._counted(request, self._settled)
+        return await self._answer_counted(request, self._take_share)
 
-    async def _delivered(self, request: Request) -> Answer:
+    async def _take_batch(self, request: Request) -> Answer:
         most = await self._read(self._delivery.most_bytes)
         body = await guards.read_body(request.scope, request.receive, most)
         signature = await self._signature(request)
         return await self._learn(partial(self._delivery.take, body, signature))
 
-    async def _settled(self, request: Request) -> Answer:
+    async def _take_share(self, request: Request) -> Answer:
         most = 4 * self.parts.settings.limits.body_bytes
         body = await guards.read_body(request.scope, request.receive, most)
         signature = await self._signature(request)
@@ -150,10 +150,10 @@ class AnalyzerApp:
         await self._trust.meet(signature)
         return signature
 
-    async def _counted(self, request: Request, work: Callable[[Request], Any]) -> Response:
+    async def _answer_counted(self, request: Request, work: Callable[[Request], Any]) -> Response:
         """The answer of ``work``, counted by its outcome."""
         try:
-            self._admit(request)
+            self._require_admission(request)
             answer = await work(request)
         except Refusal as refusal:
             self.metrics.batches.add(refusal.reason)
@@ -170,11 +170,11 @@ class AnalyzerApp:
             self._ages.see(facts["model_version"])
         return JSONResponse(answer)
 
-    def _admit(self, request: Request) -> None:
+    def _require_admission(self, request: Request) -> None:
         if self._draining:
             raise Refusal(Reason.DRAINING)
         guards.require_token(request.scope, self.parts.settings.access.token_hash)
-        self._named(request)
+        self._require_plan(request)
         if self._waiting >= MOST_WAITING:
             raise Refusal(Reason.QUEUE_FULL)
 
@@ -188,7 +188,7 @@ class AnalyzerApp:
 
     # Both
 
-    def _named(self, request: Request) -> str:
+    def _require_plan(self, request: Request) -> str:
         """The plan in the path, which must be ours."""
         if request.path_params["plan"] != self.parts.plan.id:
             raise Refusal(Reason.WRONG_PLAN)

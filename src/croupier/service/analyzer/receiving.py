@@ -35,7 +35,7 @@ class BatchReceiver:
         self._store = parts.store
         self._keyring = parts.keyring
         self._trust = trust
-        self.length = lru_cache(8)(self._length)
+        self.length = lru_cache(8)(self._compute_length)
 
     def most_bytes(self) -> int:
         """Bytes of the longest batch that may come: the next one, or the last one again."""
@@ -44,7 +44,7 @@ class BatchReceiver:
         newest = last if following is None else following
         return max(self.length(newest), self.length(max(0, newest - 1)))
 
-    def _length(self, index: int) -> int:
+    def _compute_length(self, index: int) -> int:
         header = BatchHeader(self._carriage.transport, self._plan.id, index, 0, "00" * 32)
         rows = channels(self._carriage.released_shapes(index)).values()
         return len(wire.encode_batch(header, {}, {})) + sum(one.length for one in rows)
@@ -52,11 +52,11 @@ class BatchReceiver:
     def take(self, body: bytes, signature: str) -> Answer:
         """Learn from a batch, or say which of its shares opened."""
         self._verify(body, signature)
-        header, messages = self._decoded(body)
+        header, messages = self._decode_batch(body)
         digest = hashlib.sha256(body).digest()
         if header.transport is Transport.SHARES:
-            return self._decide(header, messages, digest)
-        rows = messages if header.transport is Transport.BITS else self._opened(header, messages)
+            return self._decide_opened(header, messages, digest)
+        rows = messages if header.transport is Transport.BITS else self._open_rows(header, messages)
         batch = Batch(header.plan_id, header.batch, rows)
         return learnt_answer(header.batch, self._store.receive(batch, header.model_hash, digest))
 
@@ -74,16 +74,16 @@ class BatchReceiver:
         except SignatureError as error:
             raise Refusal(Reason.BAD_SIGNATURE) from error
 
-    def _decoded(self, body: bytes) -> tuple[BatchHeader, Messages]:
+    def _decode_batch(self, body: bytes) -> tuple[BatchHeader, Messages]:
         """The batch, if it is one of this plan by this transport."""
         try:
             header = wire.decode_batch_header(body)
-            self._check(header)
+            self._require_agreed(header)
             return wire.decode_batch(self._carriage.released_shapes(header.batch), body)
         except WireError as error:
             raise Refusal(Reason.of(error.reason), str(error)) from error
 
-    def _check(self, header: BatchHeader) -> None:
+    def _require_agreed(self, header: BatchHeader) -> None:
         if header.plan_id != self._plan.id:
             raise Refusal(Reason.WRONG_PLAN)
         if header.transport is not self._carriage.transport:
@@ -93,16 +93,16 @@ class BatchReceiver:
         if header.users != self._plan.users(header.batch):
             raise Refusal(Reason.WRONG_LENGTH, f"a batch of {header.users} users came")
 
-    def _opened(self, header: BatchHeader, messages: Messages) -> Messages:
+    def _open_rows(self, header: BatchHeader, messages: Messages) -> Messages:
         """The rows behind seals; one that does not open counts as zeros."""
-        key, binding = self._unlocking(header)
+        key, binding = self._find_inner_key(header)
         plain = wire.batch_shapes(self._plan.shapes(header.batch), header.users)
         rows, _ = open_rows(plain, messages, key, binding)
         return rows
 
-    def _decide(self, header: BatchHeader, messages: Messages, digest: bytes) -> Answer:
+    def _decide_opened(self, header: BatchHeader, messages: Messages, digest: bytes) -> Answer:
         """Which shares opened, decided once for a batch."""
-        key, binding = self._unlocking(header)
+        key, binding = self._find_inner_key(header)
         flags, total = shares.open_shares(messages[shares.SHARE], key, binding)
         decided = self._store.decide(
             header.plan_id,
@@ -114,18 +114,18 @@ class BatchReceiver:
         )
         return {"batch": header.batch, "opened": base64.b64encode(decided).decode()}
 
-    def _unlocking(self, header: BatchHeader) -> tuple[X25519PrivateKey, Binding]:
+    def _find_inner_key(self, header: BatchHeader) -> tuple[X25519PrivateKey, Binding]:
         """The key of a batch's inner seals, and what they are bound to."""
         self._keyring.refresh()
         key = self._keyring.opener(header.key_id)
         if key is None:
             raise Refusal(Reason.UNKNOWN_KEY, f"key {header.key_id.hex()}")
-        version = self._version(header.model_hash)
+        version = self._read_version(header.model_hash)
         public = key.public_key().public_bytes_raw()
         place = (header.plan_id, header.batch, version, header.model_hash)
         return key, Binding(header.transport, *place, public)
 
-    def _version(self, model_hash: str) -> int:
+    def _read_version(self, model_hash: str) -> int:
         """Of the model that a batch's reports were made with."""
         try:
             document = json.loads(self._store.document(model_hash))

@@ -75,7 +75,7 @@ class ServiceClient:
     def newest_model(self, known: str) -> str | None:
         """The newest signed model; None if it is the one of hash ``known``."""
         place = f"{self._analyzer}/v1/plans/{self._plan}/model"
-        status, body = self._asked("GET", place, headers={"if-none-match": f'"{known}"'})
+        status, body = self._request("GET", place, headers={"if-none-match": f'"{known}"'})
         return None if status == httpx.codes.NOT_MODIFIED else _decode_text(body)
 
     def model(self, model_hash: str) -> str:
@@ -99,14 +99,14 @@ class ServiceClient:
         """Hand in one record; without an error it is in."""
         place = f"{self._shuffler}/v1/plans/{self._plan}/reports"
         headers = {"content-type": RECORDS, **self._access}
-        status, _ = self._asked("POST", place, headers=headers, content=record)
+        status, _ = self._request("POST", place, headers=headers, content=record)
         if status != httpx.codes.CREATED:
             raise UnreachableError(f"the shuffler answered a report with {status}")
 
     def _text(self, place: str, headers: dict[str, str] | None = None) -> str:
-        return _decode_text(self._asked("GET", place, headers=headers or {})[1])
+        return _decode_text(self._request("GET", place, headers=headers or {})[1])
 
-    def _asked(self, method: str, place: str, **options: Any) -> tuple[int, bytes]:
+    def _request(self, method: str, place: str, **options: Any) -> tuple[int, bytes]:
         """Status and body of an answer that is no error."""
         try:
             with self._http.stream(method, place, timeout=self._timeout, **options) as answer:

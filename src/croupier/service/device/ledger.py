@@ -37,8 +37,8 @@ class ParticipationLedger:
         self._draws = 0
         self._exhausted: set[str] = set()
         self.opted_out = False
-        for line in self._read():
-            self._take(line)
+        for line in self._read_lines():
+            self._apply(line)
 
     def spent(self) -> int:
         """Participations that count, of every plan: a successor takes over what was spent."""
@@ -73,25 +73,25 @@ class ParticipationLedger:
     def spend(self, plan_id: str, batch: int, attempt: int = 0) -> None:
         """Count the batch, durably; again for the same attempt changes nothing."""
         if not self.has(plan_id, batch, attempt):
-            self._append(SPENT, plan_id, batch, attempt, durable=True)
+            self._append_line(SPENT, plan_id, batch, attempt, durable=True)
 
     def accept(self, plan_id: str, batch: int) -> None:
         """The shuffler has the report."""
-        self._append(ACCEPTED, plan_id, batch)
+        self._append_line(ACCEPTED, plan_id, batch)
 
     def refund(self, plan_id: str, batch: int) -> None:
         """The shuffler has said that it does not have the report, and nothing was unanswered."""
-        self._append(REFUSED, plan_id, batch)
+        self._append_line(REFUSED, plan_id, batch)
 
     def exhaust(self, plan_id: str) -> None:
         """The shuffler has counted all that the account may do, elsewhere or before."""
-        self._append(EXHAUSTED, plan_id, 0, durable=True)
+        self._append_line(EXHAUSTED, plan_id, 0, durable=True)
 
     def opt_out(self) -> None:
         """Nothing is reported from here on."""
-        self._append(OPTED_OUT, "", 0, durable=True)
+        self._append_line(OPTED_OUT, "", 0, durable=True)
 
-    def _append(
+    def _append_line(
         self, event: str, plan_id: str, batch: int, attempt: int = 0, durable: bool = False
     ) -> None:
         line = {"event": event, "plan": plan_id, "batch": batch, "attempt": attempt}
@@ -103,9 +103,9 @@ class ParticipationLedger:
                 os.fsync(file.fileno())
         if fresh:
             flush_directory(self._path.parent)
-        self._take(line)
+        self._apply(line)
 
-    def _take(self, line: dict[str, Any]) -> None:
+    def _apply(self, line: dict[str, Any]) -> None:
         event, place = line["event"], (line["plan"], line["batch"])
         if event == SPENT:
             self._spent[place] = False
@@ -125,7 +125,7 @@ class ParticipationLedger:
         else:
             raise StateError(f"{self._path} has an event {event!r} that this version does not know")
 
-    def _read(self) -> Iterator[dict[str, Any]]:
+    def _read_lines(self) -> Iterator[dict[str, Any]]:
         if not self._path.exists():
             return
         text = self._path.read_bytes()
@@ -134,9 +134,9 @@ class ParticipationLedger:
             # What a crash left of a line: its report was never sent, or its news can be lost.
             os.truncate(self._path, len(whole))
         for line in whole.splitlines():
-            yield self._parsed(line)
+            yield self._parse_line(line)
 
-    def _parsed(self, line: bytes) -> dict[str, Any]:
+    def _parse_line(self, line: bytes) -> dict[str, Any]:
         try:
             told = json.loads(line)
             place = {"plan": str(told["plan"]), "batch": int(told["batch"])}

@@ -85,26 +85,26 @@ class Uploader:
     def send(self) -> UploadOutcome | None:
         """Try once; None if it is worth another try."""
         try:
-            return self._tried()
+            return self._try_upload()
         except Refusal as refusal:
             if refusal.reason in OVER:
                 self._files.write(self._files.state.done())
             raise
 
-    def _tried(self) -> UploadOutcome | None:
-        prepared = self._prepared()
+    def _try_upload(self) -> UploadOutcome | None:
+        prepared = self._prepare()
         if prepared is None:
             return UploadOutcome.WAITING
-        self._keep(replace(prepared, uncertain=True))
+        self._keep_prepared(replace(prepared, uncertain=True))
         self._files.ledger.spend(self._plan.id, prepared.batch, prepared.attempt)
         try:
             self._services.upload(prepared.record)
         except LaterRefusal:
-            self._keep(prepared)
+            self._keep_prepared(prepared)
             raise
         except Refusal as refusal:
             self.trouble = refusal.reason.code
-            return self._refused(prepared, refusal)
+            return self._handle_refusal(prepared, refusal)
         self._files.ledger.accept(self._plan.id, prepared.batch)
         self._files.write(self._files.state.done())
         self.trouble = ""
@@ -112,57 +112,57 @@ class Uploader:
 
     # Refusals
 
-    def _refused(self, prepared: PreparedReport, refusal: Refusal) -> UploadOutcome | None:
+    def _handle_refusal(self, prepared: PreparedReport, refusal: Refusal) -> UploadOutcome | None:
         """These bytes are not in; the same bytes sent before may be, if that is uncertain."""
         reason = refusal.reason
         if reason is Reason.DUPLICATE_USER:
             # Another device of this account is in the batch, so that it is rightly spent.
-            self._keep(None)
+            self._keep_prepared(None)
             return UploadOutcome.WAITING
         if reason is Reason.PARTICIPATION_LIMIT:
             self._files.ledger.exhaust(self._plan.id)
             raise refusal
         if reason in AGAIN:
-            return self._again(prepared)
+            return self._seal_again(prepared)
         if not prepared.uncertain:
             self._give_up(prepared)
         raise refusal
 
-    def _again(self, prepared: PreparedReport) -> UploadOutcome | None:
+    def _seal_again(self, prepared: PreparedReport) -> UploadOutcome | None:
         """What was drawn is sealed again, unless its first bytes may be in after all."""
         if prepared.uncertain:
             self._files.write(self._files.state.done())
             return UploadOutcome.LOST
-        self._keep(replace(prepared, record=b""))
+        self._keep_prepared(replace(prepared, record=b""))
         return None
 
     def _give_up(self, prepared: PreparedReport) -> None:
         """The report for this batch is in nobody's hands."""
         self._files.ledger.refund(self._plan.id, prepared.batch)
-        self._keep(None)
+        self._keep_prepared(None)
 
-    def _keep(self, prepared: PreparedReport | None) -> None:
+    def _keep_prepared(self, prepared: PreparedReport | None) -> None:
         self._files.write(replace(self._files.state, prepared=prepared))
 
     # Preparing
 
-    def _prepared(self) -> PreparedReport | None:
+    def _prepare(self) -> PreparedReport | None:
         """The report as it was made before, or one for the open batch; None if that has ours."""
         kept = self._files.state.prepared
         if kept is not None and kept.record:
             return kept
-        offer = self._offer()
+        offer = self._require_offer()
         if kept is not None and kept.batch == offer.index:
             drawn = wire.decode_report(self._plan.shapes(kept.batch), kept.messages)
-            return self._packaged(offer, drawn)
+            return self._package(offer, drawn)
         if kept is not None:
             self._give_up(kept)
-        if self._has(offer):
+        if self._has_reported(offer):
             self.trouble = Reason.DUPLICATE_USER.code
             return None
-        return self._packaged(offer, self._randomised(offer))
+        return self._package(offer, self._randomize(offer))
 
-    def _has(self, offer: BatchOffer) -> bool:
+    def _has_reported(self, offer: BatchOffer) -> bool:
         """Whether the open batch has a report of ours.
 
         Shares that were dropped are gone unread, so that another attempt may have a new report.
@@ -171,7 +171,7 @@ class Uploader:
         attempt = offer.attempt if again else 0
         return self._files.ledger.has(self._plan.id, offer.index, attempt)
 
-    def _randomised(self, offer: BatchOffer) -> Messages:
+    def _randomize(self, offer: BatchOffer) -> Messages:
         self.require_allowance(offer.index)
         queued = self._files.state.queued
         if queued is None:
@@ -180,7 +180,7 @@ class Uploader:
         client.update(self._beliefs.model, offer.index)
         return client.report(queued.feature, queued.reward).messages
 
-    def _packaged(self, offer: BatchOffer, messages: Messages) -> PreparedReport:
+    def _package(self, offer: BatchOffer, messages: Messages) -> PreparedReport:
         model = self._beliefs.model
         place = (self._plan.id, offer.index, model.version, model.hash)
         binding = Binding(self._settings.transport, *place, self._inner_key(offer))
@@ -198,10 +198,10 @@ class Uploader:
 
     # The open batch
 
-    def _offer(self) -> BatchOffer:
+    def _require_offer(self) -> BatchOffer:
         """The open batch, once we have the model that reports for it are made with."""
         offer = self._services.batch()
-        self._require_sense(offer)
+        self._require_agreed(offer)
         if not offer.is_open:
             raise LaterRefusal(Reason.BATCH_CLOSED, WAIT)
         known = self._beliefs.model
@@ -210,7 +210,7 @@ class Uploader:
         self._require_order(offer)
         return offer
 
-    def _require_sense(self, offer: BatchOffer) -> None:
+    def _require_agreed(self, offer: BatchOffer) -> None:
         """Nothing that the shuffler says may change what was agreed on."""
         if offer.transport is not self._settings.transport:
             raise Refusal(Reason.MALFORMED, f"reports are to travel as {offer.transport.name}")

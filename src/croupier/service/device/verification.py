@@ -125,7 +125,7 @@ class VerifiedDocuments:
     def plan(self) -> Plan:
         """The agreed plan: from disk, else from the analyzer."""
         if self._plan is None:
-            self._plan = self._from_disk(PLAN, self._agreed) or self._fetched_plan()
+            self._plan = self._read_verified(PLAN, self._require_agreed) or self._fetch_plan()
         return self._plan
 
     @property
@@ -139,7 +139,7 @@ class VerifiedDocuments:
         known = self._known_model()
         text = self._services.newest_model("" if known is None else known.hash)
         if text is not None:
-            fresh = self._verified(text)
+            fresh = self._verify_model(text)
             if known is not None:
                 self._require_descent(fresh, known)
             if known is None or fresh.hash != known.hash:
@@ -149,22 +149,22 @@ class VerifiedDocuments:
 
     def _known_model(self) -> Model | None:
         if self._model is None:
-            self._model = self._from_disk(MODEL, self._restored)
+            self._model = self._read_verified(MODEL, self._restore_model)
         return self._model
 
     def _missing(self) -> Model:
         raise Refusal(Reason.NOT_FOUND, "the analyzer says that we have a model, we do not")
 
-    def _agreed(self, text: str) -> Plan:
+    def _require_agreed(self, text: str) -> Plan:
         return require_agreed_plan(text, self._settings)
 
-    def _fetched_plan(self) -> Plan:
+    def _fetch_plan(self) -> Plan:
         text = self._services.plan()
-        plan = self._agreed(text)
+        plan = self._require_agreed(text)
         self._files.write_text(PLAN, text)
         return plan
 
-    def _from_disk(self, name: str, read: Callable[[str], Found]) -> Found | None:
+    def _read_verified(self, name: str, read: Callable[[str], Found]) -> Found | None:
         """What was verified before it was written; damaged, it is fetched again."""
         text = self._files.read_text(name)
         try:
@@ -172,23 +172,23 @@ class VerifiedDocuments:
         except CroupierError:
             return None
 
-    def _restored(self, text: str) -> Model:
-        return self._fitting(Model.from_json(text))
+    def _restore_model(self, text: str) -> Model:
+        return self._require_fitting(Model.from_json(text))
 
-    def _verified(self, text: str) -> Model:
+    def _verify_model(self, text: str) -> Model:
         """A model of this plan, signed by a key that is, or has just been announced to be, good."""
         try:
-            return self._signed(text)
+            return self._verify_signed(text)
         except SignatureError:
             self._announced.refresh(ANALYZER)
-            return self._signed(text)
+            return self._verify_signed(text)
 
-    def _signed(self, text: str) -> Model:
-        return self._fitting(
+    def _verify_signed(self, text: str) -> Model:
+        return self._require_fitting(
             signed_documents.verify_model(text, self._announced.trusted(ANALYZER)).model
         )
 
-    def _fitting(self, model: Model) -> Model:
+    def _require_fitting(self, model: Model) -> Model:
         plan, dim = self.plan, self.plan.layout.dim
         if model.plan_id != plan.id:
             raise Refusal(Reason.WRONG_PLAN, f"a model of {model.plan_id} came")
@@ -213,7 +213,7 @@ class VerifiedDocuments:
             step = self._predecessor(step)
 
     def _predecessor(self, model: Model) -> Model:
-        before = self._verified(self._services.model(model.previous))
+        before = self._verify_model(self._services.model(model.previous))
         if before.hash != model.previous or before.version >= model.version:
             raise Refusal(Reason.ROLLBACK, f"version {model.version} has no predecessor")
         return before

@@ -111,9 +111,9 @@ class UploadJudge:
         known = self.digests.get(upload.id)
         if known is not None:
             return None if known == upload.digest else Reason.ID_CONFLICT
-        return self._closed(upload) or self._unfit(upload) or self._enter(upload)
+        return self._refuse_closed(upload) or self._refuse_unfit(upload) or self._accept(upload)
 
-    def _closed(self, upload: Upload) -> Reason | None:
+    def _refuse_closed(self, upload: Upload) -> Reason | None:
         """Why the batch that the upload is for takes no more."""
         if self.plan.ended or upload.batch >= self.rules.batches:
             return Reason.PLAN_ENDED
@@ -128,12 +128,12 @@ class UploadJudge:
         room = self.batch.size - self.batch.filled - len(self.accepted)
         return self.batch.state is BatchState.OPEN and room > 0
 
-    def _unfit(self, upload: Upload) -> Reason | None:
+    def _refuse_unfit(self, upload: Upload) -> Reason | None:
         if upload.model_hash != self.batch.model_hash:
             return Reason.STALE_MODEL
         return None if len(upload.payload) == self.rules.length else Reason.WRONG_LENGTH
 
-    def _enter(self, upload: Upload) -> Reason | None:
+    def _accept(self, upload: Upload) -> Reason | None:
         """Take the report, unless its user may not."""
         mine = self.marks[upload.account]
         if mine.user in self.users:

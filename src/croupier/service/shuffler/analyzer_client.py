@@ -71,11 +71,11 @@ class AnalyzerClient:
 
     async def newest_model(self, plan_id: str) -> Model:
         """The model that is published now."""
-        return await self._model(plan_id, await self._get(f"/v1/plans/{plan_id}/model"))
+        return await self._read_model(plan_id, await self._get(f"/v1/plans/{plan_id}/model"))
 
     async def require_published(self, plan_id: str, learnt: LearntModel) -> None:
         """Refuse what the analyzer says it has learnt unless that is published and signed."""
-        model = await self._model(plan_id, await self._get(f"/v1/models/{learnt.model_hash}"))
+        model = await self._read_model(plan_id, await self._get(f"/v1/models/{learnt.model_hash}"))
         if (model.version, model.hash) != (learnt.model_version, learnt.model_hash):
             raise DocumentError(f"the analyzer published {model.hash}, not {learnt.model_hash}")
 
@@ -97,13 +97,13 @@ class AnalyzerClient:
         return outcome
 
     async def _get(self, place: str) -> httpx.Response:
-        return await self._asked(self._http.build_request("GET", place))
+        return await self._request(self._http.build_request("GET", place))
 
     async def _post(self, place: str, body: bytes, headers: dict[str, str]) -> Any:
         request = self._http.build_request("POST", place, content=body, headers=headers)
-        return _read_json(await self._asked(request))
+        return _read_json(await self._request(request))
 
-    async def _asked(self, request: httpx.Request) -> httpx.Response:
+    async def _request(self, request: httpx.Request) -> httpx.Response:
         try:
             response = await self._http.send(request)
         except httpx.HTTPError as error:
@@ -113,13 +113,13 @@ class AnalyzerClient:
             raise _read_refusal(response)
         return response
 
-    async def _model(self, plan_id: str, response: httpx.Response) -> Model:
-        model = (await self._verified(response.content)).model
+    async def _read_model(self, plan_id: str, response: httpx.Response) -> Model:
+        model = (await self._verify_model(response.content)).model
         if model.plan_id != plan_id:
             raise DocumentError(f"the analyzer's model is for plan {model.plan_id}")
         return model
 
-    async def _verified(self, text: bytes) -> signed_documents.SignedModel:
+    async def _verify_model(self, text: bytes) -> signed_documents.SignedModel:
         """A model signed by a key that we know, or that those we know vouch for by now."""
         try:
             return signed_documents.verify_model(text, self._trust.keys)

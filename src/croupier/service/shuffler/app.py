@@ -70,7 +70,7 @@ class ShufflerApp:
         """Reports are most of the traffic, so that they skip the router."""
         is_upload = scope["type"] == "http" and scope["method"] == "POST"
         if is_upload and scope["path"].endswith(SUFFIX) and scope["path"].startswith(PREFIX):
-            status, headers, body = await self._take(scope, receive)
+            status, headers, body = await self._take_upload(scope, receive)
             await send({"type": "http.response.start", "status": status, "headers": headers})
             await send({"type": "http.response.body", "body": body})
         else:
@@ -90,10 +90,10 @@ class ShufflerApp:
 
     # Reports
 
-    async def _take(self, scope: Any, receive: Any) -> tuple[int, list[Any], bytes]:
+    async def _take_upload(self, scope: Any, receive: Any) -> tuple[int, list[Any], bytes]:
         """Status, headers and body of the answer to an upload."""
         try:
-            verdicts = await self._reception.take(await self._admitted(scope, receive))
+            verdicts = await self._reception.take(await self._read_admitted(scope, receive))
         except Refusal as refusal:
             self.metrics.reports.add(refusal.reason)
             return _raw_response(problems.problem(refusal))
@@ -101,9 +101,9 @@ class ShufflerApp:
             self.metrics.reports.add(metrics.INTERNAL)
             self._log.error("upload failed", error=type(error).__name__, where=logs.where(error))
             return _raw_response(problems.internal_problem())
-        return self._answer(verdicts)
+        return self._answer_upload(verdicts)
 
-    async def _admitted(self, scope: Any, receive: Any) -> bytes:
+    async def _read_admitted(self, scope: Any, receive: Any) -> bytes:
         """The body of a request that may be read."""
         if self._draining:
             raise Refusal(Reason.DRAINING)
@@ -112,7 +112,7 @@ class ShufflerApp:
             raise Refusal(Reason.WRONG_PLAN)
         return await guards.read_body(scope, receive, self.parts.settings.limits.body_bytes)
 
-    def _answer(self, verdicts: list[ReportVerdict]) -> tuple[int, list[Any], bytes]:
+    def _answer_upload(self, verdicts: list[ReportVerdict]) -> tuple[int, list[Any], bytes]:
         """201 with the failures; one record alone has its failure as the whole answer."""
         for reason, count in Counter(verdict.reason for verdict in verdicts).items():
             self.metrics.reports.add(reason, count)

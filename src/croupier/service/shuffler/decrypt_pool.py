@@ -74,12 +74,12 @@ class DecryptProcess(asyncio.SubprocessProtocol):
             async with asyncio.timeout(patience):
                 return await answered
         except TimeoutError:
-            self._lose()
+            self._give_up()
             return None
 
     async def end(self) -> int | None:
         """Close its input and wait for it, but not for long; the exit code."""
-        self._lose()
+        self._give_up()
         self._input.close()
         with suppress(TimeoutError):
             async with asyncio.timeout(END_SECONDS):
@@ -101,20 +101,20 @@ class DecryptProcess(asyncio.SubprocessProtocol):
         self._data += data
         try:
             while not self.lost.is_set() and (body := cut_frame(self._data)) is not None:
-                self._hear(body)
+                self._take_answer(body)
         except FrameError:
-            self._lose()
+            self._give_up()
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         """It has closed a pipe, which it does when it ends."""
-        self._lose()
+        self._give_up()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It has ended, and its pipes are closed."""
-        self._lose()
+        self._give_up()
         self._ended.set()
 
-    def _hear(self, body: bytes) -> None:
+    def _take_answer(self, body: bytes) -> None:
         if not self.ready and body == READY:
             self.ready = True
             return
@@ -124,7 +124,7 @@ class DecryptProcess(asyncio.SubprocessProtocol):
         _set_answer(answered, job.read_answer(body))
         self._waiting.popleft()
 
-    def _lose(self) -> None:
+    def _give_up(self) -> None:
         """Whoever waits hears that there is no answer."""
         self.ready = False
         self.lost.set()
@@ -153,7 +153,7 @@ class DecryptPool:
 
     def start(self) -> None:
         """Have the helpers started; until they are ready, seals are opened here."""
-        self._keepers = [asyncio.create_task(self._keep()) for _ in range(self._count)]
+        self._keepers = [asyncio.create_task(self._keep_running()) for _ in range(self._count)]
 
     async def close(self) -> None:
         """End the helpers, if there are any."""
@@ -178,17 +178,17 @@ class DecryptPool:
         helper = min(free, key=lambda one: one.in_flight, default=None)
         return None if helper is None else await helper.ask(job, self._patience)
 
-    async def _keep(self) -> None:
+    async def _keep_running(self) -> None:
         """Run one helper after the other."""
         while True:
             try:
-                self._log.warning("opener ended", status=await self._run())
+                self._log.warning("opener ended", status=await self._run_helper())
             except Exception as error:  # without it everything is opened here
                 told = {"error": type(error).__name__, "where": logs.where(error)}
                 self._log.warning("opener failed", **told)
             await asyncio.sleep(self._pause)
 
-    async def _run(self) -> int | None:
+    async def _run_helper(self) -> int | None:
         """One helper's life; its exit code."""
         helper = await start_helper()
         self._helpers.append(helper)

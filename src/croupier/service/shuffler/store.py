@@ -75,7 +75,7 @@ class ShufflerStore:
     def plan(self, plan_id: str) -> Plan:
         """The plan as it was opened."""
         with self._database.reading() as transaction:
-            return self._sizes(transaction, plan_id).plan
+            return self._carried_sizes(transaction, plan_id).plan
 
     def current(self, plan_id: str) -> BatchRow:
         """The newest batch of a plan."""
@@ -96,7 +96,7 @@ class ShufflerStore:
         """After keys or reports were deleted."""
         self._database.forget("batches", "reports", "present", "masks")
 
-    def _sizes(self, transaction: Transaction, plan_id: str) -> CarriedSizes:
+    def _carried_sizes(self, transaction: Transaction, plan_id: str) -> CarriedSizes:
         """Plans never change, so each is read once."""
         if plan_id not in self._known:
             plan = rows.read_opened_plan(transaction, plan_id)
@@ -127,7 +127,7 @@ class ShufflerStore:
             return [Reason.WRONG_PLAN] * len(uploads)
         plan = rows.lock_plan(transaction, plan_id)
         batch = rows.read_batch(transaction, plan_id, plan.batch)
-        sizes = self._sizes(transaction, plan_id)
+        sizes = self._carried_sizes(transaction, plan_id)
         rules = acceptance.upload_rules(sizes, batch.index)
         desk = acceptance.read_judge(transaction, plan, batch, rules, uploads)
         found = [desk.judge(upload) for upload in uploads]
@@ -144,7 +144,7 @@ class ShufflerStore:
         """Complete a batch of at least ``floor`` real reports with those of nobody; how many."""
         with self._database.reading() as transaction:
             before = rows.read_newest_batch(transaction, plan_id)
-            sizes = self._sizes(transaction, plan_id)
+            sizes = self._carried_sizes(transaction, plan_id)
         if before.state is not BatchState.OPEN or before.filled < floor:
             return 0
         made = [sizes.carriage.nobody(before) for _ in range(before.room)]
@@ -201,7 +201,7 @@ class ShufflerStore:
                 return None
             if batch.state is not BatchState.SEALED:
                 return transitions.read_released(transaction, batch)
-            sizes = self._sizes(transaction, plan_id)
+            sizes = self._carried_sizes(transaction, plan_id)
             payloads = transitions.read_payloads(transaction, batch)
             held = read_held(transaction, plan_id)
         made, held = shuffle_batch(sizes, batch.index, payloads, held)
@@ -224,13 +224,13 @@ class ShufflerStore:
         """
         with self._database.reading() as transaction:
             found = transitions.read_shares(transaction, plan_id, index, attempt)
-            sizes = self._sizes(transaction, plan_id)
+            sizes = self._carried_sizes(transaction, plan_id)
         if found.seeds is None:
             return transitions.require_same_set(found, opened)
         try:
             masks = sizes.carriage.combine(index, found.seeds, opened)
         except Refusal as refusal:
-            self._begin_again(sizes.plan, index, opened, attempt, refusal)
+            self._drop_attempt(sizes.plan, index, opened, attempt, refusal)
             raise
         with self._database.transaction() as transaction:
             batch = rows.lock_newest_batch(transaction, plan_id)
@@ -239,7 +239,7 @@ class ShufflerStore:
                 return transitions.release_share_sum(transaction, sizes.plan, batch, opened, masks)
             return transitions.require_same_set(found, opened)
 
-    def _begin_again(
+    def _drop_attempt(
         self, plan: Plan, index: int, opened: bytes, attempt: int, refusal: Refusal
     ) -> None:
         """Drop the attempt, unless another set has made it whole in the meantime."""
@@ -260,7 +260,7 @@ class ShufflerStore:
         """The analyzer has learnt this model from the batch: open the next, or end the plan."""
         with self._database.transaction() as transaction:
             rows.lock_plan(transaction, plan_id)
-            plan = self._sizes(transaction, plan_id).plan
+            plan = self._carried_sizes(transaction, plan_id).plan
             batch = rows.read_batch(transaction, plan_id, index)
             if not transitions.was_acknowledged(transaction, batch, basis):
                 transitions.acknowledge_batch(transaction, plan, batch, basis)

@@ -85,7 +85,7 @@ class ReportReceiver:
         self._newest = newest
         self._commits = commits
         self._limits = limits
-        self._sealed_length = lru_cache(REMEMBERED)(self._length)
+        self._sealed_length = lru_cache(REMEMBERED)(self._compute_length)
         self._openers = openers
         self._spare_bits = lru_cache(8)(lambda index: SpareBits.of(carriage.shapes(index)))
 
@@ -95,14 +95,14 @@ class ReportReceiver:
 
     async def take(self, body: bytes) -> list[ReportVerdict]:
         """What became of every record in the body; refused as a whole if it cannot be read."""
-        records = self._records(body)
+        records = self._read_records(body)
         batch = await self._newest.require()
         if any(_differs(record, batch) for record in records):
             await self._newest.confirm()
             batch = await self._newest.require()
-        return await self._commit(body, records, await self._opened(records, batch))
+        return await self._commit(body, records, await self._open_records(records, batch))
 
-    def _records(self, body: bytes) -> list[Record]:
+    def _read_records(self, body: bytes) -> list[Record]:
         try:
             records = wire.decode_records(body, self._sealed_length)
         except WireError as error:
@@ -112,21 +112,21 @@ class ReportReceiver:
             raise Refusal(Reason.BODY_TOO_LARGE, f"at most {most} records are taken at once")
         return records
 
-    def _length(self, index: int) -> int:
+    def _compute_length(self, index: int) -> int:
         """Bytes of the sealed part; beyond the last batch the last one's, to be refused later."""
         last = self._plan.schedule.batches - 1
         return self._carriage.length(min(index, last)) + OVERHEAD
 
-    async def _opened(self, records: Sequence[Record], batch: BatchRow) -> list[Opened]:
+    async def _open_records(self, records: Sequence[Record], batch: BatchRow) -> list[Opened]:
         """Every record's payload; only those are opened that could be good for something."""
-        keys = [self._checked(record, batch) for record in records]
+        keys = [self._find_key(record, batch) for record in records]
         prefix = self._carriage.binding(batch).outer_prefix
         if len(records) <= OPENED_HERE:
             payloads = _open_few(records, keys, prefix)
         else:
             payloads = await self._open_many(records, keys, prefix)
         return [
-            (UNOPENED, key) if isinstance(key, Reason) else self._judged(payload, batch)
+            (UNOPENED, key) if isinstance(key, Reason) else self._check_payload(payload, batch)
             for key, payload in zip(keys, payloads, strict=True)
         ]
 
@@ -142,14 +142,14 @@ class ReportReceiver:
                 found[place] = payload
         return found
 
-    def _checked(self, record: Record, batch: BatchRow) -> Opening:
+    def _find_key(self, record: Record, batch: BatchRow) -> Opening:
         if record.transport is not self._carriage.transport:
             return Reason.MALFORMED
         if _differs(record, batch):
             return Reason.BATCH_CLOSED
         return self._key(record.key_id) or Reason.UNKNOWN_KEY
 
-    def _judged(self, payload: bytes | None, batch: BatchRow) -> Opened:
+    def _check_payload(self, payload: bytes | None, batch: BatchRow) -> Opened:
         """What is known of a record that was to be opened."""
         if payload is None:
             return UNOPENED, Reason.UNDECRYPTABLE
@@ -167,13 +167,13 @@ class ReportReceiver:
     async def _commit(
         self, body: bytes, records: Sequence[Record], found: Sequence[Opened]
     ) -> list[ReportVerdict]:
-        answers = await self._commits.submit(self._uploads(body, records, found))
+        answers = await self._commits.submit(self._make_uploads(body, records, found))
         return [
             ReportVerdict(record.report_id, otherwise if answer is Reason.WRONG_LENGTH else answer)
             for record, (_, otherwise), answer in zip(records, found, answers, strict=True)
         ]
 
-    def _uploads(
+    def _make_uploads(
         self, body: bytes, records: Sequence[Record], found: Sequence[Opened]
     ) -> list[Upload]:
         """One for every record; its digest is that of its part of the body."""
