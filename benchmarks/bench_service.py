@@ -47,8 +47,9 @@ from croupier.service.messages.signed_documents import key_id
 from croupier.service.settings import read_settings, spare_cores
 from croupier.service.shuffler.app import ShufflerApp
 from croupier.service.shuffler.group_commit import GroupCommit
+from croupier.service.shuffler.parts import assemble_shuffler
 from croupier.service.shuffler.rows import Basis
-from croupier.service.startup import open_keyring, shuffler_parts
+from croupier.service.startup import open_keyring
 from croupier.wire import Record, Transport
 
 PER_REQUEST = 32
@@ -108,7 +109,7 @@ def serve_bare(database: Path) -> None:
 
 
 def serve_shuffler(settings: Path) -> None:
-    app = ShufflerApp(shuffler_parts(read_settings(settings)))
+    app = ShufflerApp(assemble_shuffler(read_settings(settings)))
     app.courier.stop()  # only uploads are measured
     _serve(app)
 
@@ -201,7 +202,7 @@ def made_plan() -> Plan:
 
 def begin(layout: DeploymentFiles) -> tuple[Plan, Basis, bytes]:
     """Open the plan as the courier would; the shuffler's public key."""
-    parts = shuffler_parts(read_settings(layout.shuffler))
+    parts = assemble_shuffler(read_settings(layout.shuffler))
     model = Analyzer(parts.plan).model
     basis = Basis(model.version, model.hash)
     parts.store.open_plan(parts.plan, basis)

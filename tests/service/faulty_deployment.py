@@ -18,10 +18,10 @@ import numpy as np
 from croupier.service.analyzer.rows import PublishedModel
 from croupier.service.analyzer.store import AnalyzerStore
 from croupier.service.http.reasons import Reason, Refusal
+from croupier.service.messages.transports import BitsTransport, PlanTransport
 from croupier.service.shuffler.acceptance import Upload
 from croupier.service.shuffler.rows import Basis, BatchRow, BatchState, ReleasedBatch
 from croupier.service.shuffler.store import ShufflerStore
-from croupier.service.shuffler.transports import BitsTransport, PlanTransport
 from croupier.service.storage.database import Database, Hooks
 from croupier.service.storage.leases import Lease
 
@@ -107,7 +107,7 @@ class Simulation:
     """Two processes of a shuffler over one database, an analyzer, and devices."""
 
     plan = PLAN
-    carriage: type[PlanTransport] = BitsTransport
+    transport: type[PlanTransport] = BitsTransport
 
     def __init__(self, shuffler_url: str, analyzer_url: str, hooks: Hooks | None = None) -> None:
         """``hooks`` take the place of those that the faults of events use."""
@@ -140,7 +140,7 @@ class Simulation:
         ]
         self.processes = [
             ShufflerStore(
-                database, carriage=self.carriage, sign=self._sign, clock=lambda: self._now
+                database, transport=self.transport, sign=self._sign, clock=lambda: self._now
             )
             for database in self._databases[:2]
         ]

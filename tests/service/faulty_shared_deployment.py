@@ -19,9 +19,9 @@ from croupier.service.analyzer.rows import PublishedModel
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.messages import share_counts, shares
 from croupier.service.messages.sealing import Binding
+from croupier.service.messages.transports import SharesTransport
 from croupier.service.shuffler.acceptance import Upload
 from croupier.service.shuffler.rows import Basis, BatchRow, ReleasedBatch
-from croupier.service.shuffler.transports import SharesTransport
 from croupier.service.storage.database import Hooks
 from croupier.shuffler import shapes_of
 from croupier.wire import Transport
@@ -63,7 +63,7 @@ class SharedSimulation(Simulation):
     """Shares of a tree. ``accepted`` also has the attempt that a report was accepted in."""
 
     plan = TREE
-    carriage = SharesTransport
+    transport = SharesTransport
 
     def __init__(self, shuffler_url: str, analyzer_url: str, hooks: Hooks | None = None) -> None:
         self.spoilt = 0

@@ -18,11 +18,13 @@ from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 from croupier.plan import Plan
 from croupier.service.admin.deployment_files import write_deployment
 from croupier.service.analyzer.app import AnalyzerApp
+from croupier.service.analyzer.parts import assemble_analyzer
+from croupier.service.console import analyzer_console, shuffler_console
 from croupier.service.device.device import Device
 from croupier.service.device.settings import DeviceSettings
 from croupier.service.settings import read_settings
 from croupier.service.shuffler.app import ShufflerApp
-from croupier.service.startup import analyzer_parts, shuffler_parts
+from croupier.service.shuffler.parts import assemble_shuffler
 from croupier.wire import Transport
 
 Answer = TypeVar("Answer")
@@ -93,10 +95,14 @@ class Town:
         self._thread.start()
         layout = write_deployment(directory / "services", plan, transport, (SHUFFLER, ANALYZER))
         self.settings = DeviceSettings.of_deployment(directory / "services")
-        self.analyzer = AnalyzerApp(analyzer_parts(read_settings(layout.analyzer)))
+        self.analyzer = AnalyzerApp(
+            assemble_analyzer(read_settings(layout.analyzer)), pages=analyzer_console
+        )
         self.wire = Wire(httpx.ASGITransport(self.analyzer))
         self.shuffler = ShufflerApp(
-            shuffler_parts(read_settings(layout.shuffler)), transport=self.wire
+            assemble_shuffler(read_settings(layout.shuffler)),
+            transport=self.wire,
+            pages=shuffler_console,
         )
         self.bridge = Bridge(self)
         self.http = httpx.Client(transport=self.bridge)

@@ -14,10 +14,10 @@ from croupier.plan import Plan
 from croupier.service.analyzer.rows import PublishedModel
 from croupier.service.analyzer.store import AnalyzerStore
 from croupier.service.http.reasons import Reason
+from croupier.service.messages.transports import BitsTransport
 from croupier.service.shuffler.acceptance import Upload
 from croupier.service.shuffler.rows import Basis, BatchRow, ReleasedBatch
 from croupier.service.shuffler.store import ShufflerStore
-from croupier.service.shuffler.transports import BitsTransport
 from croupier.service.storage.database import Database
 from croupier.shuffler import Batch
 

@@ -13,10 +13,10 @@ from croupier import wire
 from croupier.client import Client
 from croupier.plan import Plan
 from croupier.service.messages import sealing, shares
+from croupier.service.messages.transports import PlanTransport
 from croupier.service.shuffler.acceptance import Upload
 from croupier.service.shuffler.rows import BatchRow
 from croupier.service.shuffler.store import ShufflerStore
-from croupier.service.shuffler.transports import PlanTransport
 from croupier.shuffler import Messages, Report
 from croupier.wire import Transport
 
@@ -78,10 +78,10 @@ def upload(way: PlanTransport, state: BatchRow, user: int, payload: bytes) -> Up
 
 def packed(way: PlanTransport, state: BatchRow, messages: Messages) -> bytes:
     """What a device would put into the seal for the shuffler."""
-    binding, public = way.binding(state), KEY.public_key()
-    if way.transport is Transport.SEALED:
+    binding, public = state.binding(way.kind), KEY.public_key()
+    if way.kind is Transport.SEALED:
         messages = sealing.seal_rows(way.plan.shapes(state.index), messages, public, binding)
-    if way.transport is Transport.SHARES:
+    if way.kind is Transport.SHARES:
         release = way.plan.release(state.index)
         messages = shares.share_report(release.tally(messages), public, binding)  # type: ignore[attr-defined]
     return wire.encode_report(way.shapes(state.index), messages)

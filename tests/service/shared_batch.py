@@ -12,9 +12,9 @@ import numpy as np
 from croupier import wire
 from croupier.service.analyzer.store import AnalyzerStore
 from croupier.service.messages import shares
+from croupier.service.messages.transports import SharesTransport
 from croupier.service.shuffler.rows import Basis, ReleasedBatch
 from croupier.service.shuffler.store import ShufflerStore
-from croupier.service.shuffler.transports import SharesTransport
 from croupier.service.storage.database import Database
 
 from .packed_reports import KEY, PUBLIC, USERS, packed, plan_of, reports, upload
@@ -31,7 +31,7 @@ class Sharing:
         self.plan = replace(planned, budget=budget) if budget else planned
         self.way = SharesTransport(self.plan)
         self.database = databases("shuffler")
-        self.store = ShufflerStore(self.database, carriage=SharesTransport)
+        self.store = ShufflerStore(self.database, transport=SharesTransport)
         self.analyzer = AnalyzerStore(databases("analyzer"))
         self.first = self.analyzer.open_plan(self.plan).model
         self.store.open_plan(self.plan, Basis(0, self.first.hash, PUBLIC))
@@ -53,7 +53,7 @@ class Sharing:
         """The analyzer's flags."""
         state = self.store.current(self.plan.id)
         header, messages = wire.decode_batch(self.way.released_shapes(0), found.body)
-        flags, tally = shares.open_shares(messages[shares.SHARE], KEY, self.way.binding(state))
+        flags, tally = shares.open_shares(messages[shares.SHARE], KEY, state.binding(self.way.kind))
         digest = hashlib.sha256(found.body).digest()
         place = (self.plan.id, 0, header.model_hash)
         return self.analyzer.decide(*place, digest, wire.encode_flags(flags), tally)

@@ -16,9 +16,9 @@ from croupier.plan import Plan
 from croupier.service.analyzer.store import AnalyzerStore
 from croupier.service.messages import share_counts, shares
 from croupier.service.messages.sealing import OVERHEAD
+from croupier.service.messages.transports import SharesTransport
 from croupier.service.shuffler.rows import Basis, BatchRow, ReleasedBatch
 from croupier.service.shuffler.store import ShufflerStore
-from croupier.service.shuffler.transports import SharesTransport
 from croupier.service.storage.database import Database
 from croupier.shuffler import Report, Shuffler
 
@@ -33,7 +33,7 @@ def decided(
     analyzer: AnalyzerStore, way: SharesTransport, state: BatchRow, found: ReleasedBatch
 ) -> bytes:
     header, messages = wire.decode_batch(way.released_shapes(found.batch), found.body)
-    flags, tally = shares.open_shares(messages[shares.SHARE], KEY, way.binding(state))
+    flags, tally = shares.open_shares(messages[shares.SHARE], KEY, state.binding(way.kind))
     assert flags.all()
     digest = hashlib.sha256(found.body).digest()
     place = (header.plan_id, header.batch, header.model_hash)
@@ -49,7 +49,7 @@ def test_stores_that_forget_everything_in_between_learn_what_the_roles_learn_fro
     way, databases_of = SharesTransport(plan), (databases("shuffler"), databases("analyzer"))
 
     def stores() -> tuple[ShufflerStore, AnalyzerStore]:
-        return ShufflerStore(databases_of[0], carriage=SharesTransport), AnalyzerStore(
+        return ShufflerStore(databases_of[0], transport=SharesTransport), AnalyzerStore(
             databases_of[1]
         )
 
@@ -97,7 +97,7 @@ class Viewed:
             self._batch(index)
 
     def stores(self) -> tuple[ShufflerStore, AnalyzerStore]:
-        return ShufflerStore(self.shuffling, carriage=SharesTransport), AnalyzerStore(
+        return ShufflerStore(self.shuffling, transport=SharesTransport), AnalyzerStore(
             self.analysing
         )
 
@@ -185,7 +185,7 @@ def test_all_that_the_shuffler_holds_is_uniform(databases: Databases) -> None:
 def test_masks_wait_for_their_node_as_one_sum_for_each_count(databases: Databases) -> None:
     plan = plan_of("concurrent-tree", levels=2, batches=4)
     store, way = (
-        ShufflerStore(databases("shuffler"), carriage=SharesTransport),
+        ShufflerStore(databases("shuffler"), transport=SharesTransport),
         SharesTransport(plan),
     )
     analyzer = AnalyzerStore(databases("analyzer"))

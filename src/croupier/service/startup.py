@@ -1,25 +1,20 @@
-"""From settings to the parts of a role; what must not be run is refused here, in one line."""
+"""What every role checks before it starts: what must not be run is refused in one line."""
 
 from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from croupier.errors import CroupierError, DocumentError
 from croupier.packing import channels
 from croupier.plan import Plan
 from croupier.protocols.base import AdditiveRelease
-from croupier.service.analyzer.store import AnalyzerStore
 from croupier.service.keys.keyring import Keyring
 from croupier.service.messages import signed_documents
 from croupier.service.messages.signed_documents import Trusted
+from croupier.service.messages.transports import plan_transport
 from croupier.service.settings import PeerSettings, Role, Settings, read_secret
-from croupier.service.shuffler.store import ShufflerStore
-from croupier.service.shuffler.transports import PlanTransport, plan_transport
-from croupier.service.storage.database import Database
 from croupier.service.toml_tables import SettingsError
 from croupier.wire import Transport
 
@@ -33,89 +28,8 @@ class StartError(CroupierError):
     """A role cannot be run like this."""
 
 
-@dataclass(frozen=True)
-class ShufflerParts:
-    """What the shuffler's application is made of."""
-
-    settings: Settings
-    plan: Plan
-    carriage: PlanTransport
-    database: Database
-    store: ShufflerStore
-    keyring: Keyring
-    trusted: Trusted
-    peer_url: str
-    peer_token: str
-
-
-@dataclass(frozen=True)
-class AnalyzerParts:
-    """What the analyzer's application is made of."""
-
-    settings: Settings
-    plan: Plan
-    carriage: PlanTransport
-    database: Database
-    store: AnalyzerStore
-    keyring: Keyring
-    trusted: Trusted
-
-
-def shuffler_parts(settings: Settings) -> ShufflerParts:
-    """Everything that the shuffler needs, checked."""
-    _require_role(settings, Role.SHUFFLER)
-    check_machine()
-    plan = read_checked_plan(settings)
-    ring = open_keyring(settings)
-    database = Database.open(settings.database, Role.SHUFFLER.value)
-    url, token_file = settings.peer.url, settings.peer.token_file
-    if url is None or token_file is None:
-        raise StartError("a shuffler needs peer.url and peer.token_file")
-    return ShufflerParts(
-        settings,
-        plan,
-        plan_transport(settings.transport, plan),
-        database,
-        shuffler_store(database, settings.transport, ring),
-        ring,
-        trusted_keys(settings.peer),
-        url,
-        read_secret(token_file, "service token"),
-    )
-
-
-def analyzer_parts(settings: Settings) -> AnalyzerParts:
-    """Everything that the analyzer needs, checked, its plan begun."""
-    _require_role(settings, Role.ANALYZER)
-    check_machine()
-    plan = read_checked_plan(settings)
-    ring = open_keyring(settings)
-    database = Database.open(settings.database, Role.ANALYZER.value)
-    store = analyzer_store(database, ring)
-    store.open_plan(plan)
-    way = plan_transport(settings.transport, plan)
-    trusted = trusted_keys(settings.peer)
-    return AnalyzerParts(settings, plan, way, database, store, ring, trusted)
-
-
-def shuffler_store(database: Database, transport: Transport, ring: Keyring) -> ShufflerStore:
-    """The shuffler's machine, which signs what it releases."""
-    return ShufflerStore(
-        database,
-        carriage=partial(plan_transport, transport),
-        sign=lambda body: signed_documents.sign_batch(body, ring.signer),
-    )
-
-
-def analyzer_store(database: Database, ring: Keyring) -> AnalyzerStore:
-    """The analyzer's machine, which signs what it publishes."""
-    return AnalyzerStore(
-        database,
-        publish=lambda model, entry: signed_documents.sign_model(model, entry, ring.signer),
-    )
-
-
-def _require_role(settings: Settings, role: Role) -> None:
+def require_role(settings: Settings, role: Role) -> None:
+    """Refuse the settings of the other role."""
     if settings.role is not role:
         raise StartError(f"the settings are for the {settings.role.value}, this is {role.value}")
 
@@ -190,7 +104,7 @@ def open_keyring(settings: Settings) -> Keyring:
     return ring
 
 
-def trusted_keys(peer: PeerSettings) -> Trusted:
+def read_peer_keys(peer: PeerSettings) -> Trusted:
     """The public keys that the other role signs with."""
     text = peer.signing_key or ""
     if peer.signing_key_file is not None:

@@ -11,9 +11,9 @@ from croupier import wire
 from croupier.errors import WireError
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.messages import shares
+from croupier.service.messages.transports import SharesTransport
 from croupier.service.shuffler.rows import Basis, BatchState
 from croupier.service.shuffler.store import ShufflerStore
-from croupier.service.shuffler.transports import SharesTransport
 
 from ..noiseless_plans import basis
 from ..packed_reports import PUBLIC, USERS
@@ -79,7 +79,7 @@ def test_of_two_sets_at_once_the_first_wins(databases: Databases) -> None:
             first.append(sharing.store.share(plan_id, 0, flags))
             return b"the sum over another set"
 
-    careless = ShufflerStore(sharing.database, carriage=Careless)
+    careless = ShufflerStore(sharing.database, transport=Careless)
     with pytest.raises(Refusal) as refused:
         careless.share(plan_id, 0, wire.encode_flags(np.arange(USERS) > 0))
     assert refused.value.reason is Reason.ID_CONFLICT

@@ -35,7 +35,9 @@ def batch_of(plan: Plan, index: int, seed: int = 0) -> Batch:
 def send(store: AnalyzerStore, plan: Plan, index: int, seed: int = 0) -> PublishedModel:
     """A batch made with the newest model."""
     digest = hashlib.sha256(f"{seed} {index}".encode()).digest()
-    return store.receive(batch_of(plan, index, seed), store.newest(plan.id).model.hash, digest)
+    return store.receive(
+        batch_of(plan, index, seed), store.newest_model(plan.id).model.hash, digest
+    )
 
 
 def begun(databases: Databases, **changes: object) -> tuple[Plan, AnalyzerStore]:
@@ -47,7 +49,7 @@ def begun(databases: Databases, **changes: object) -> tuple[Plan, AnalyzerStore]
 
 def test_the_first_model_is_published_when_a_plan_begins(databases: Databases) -> None:
     plan, store = begun(databases)
-    first = store.newest(plan.id)
+    first = store.newest_model(plan.id)
     assert first.model.hash == Analyzer(plan).model.hash
     assert (first.model.version, first.next_batch) == (0, 0)
     assert store.open_plan(plan).document == first.document
@@ -63,7 +65,7 @@ def test_every_batch_gives_the_model_that_the_role_would_publish(databases: Data
         published = send(store, plan, index)
         expected = role.receive(batch_of(plan, index))
         assert published.model.hash == expected.hash
-        assert published.model.previous == store.newest(plan.id).model.previous
+        assert published.model.previous == store.newest_model(plan.id).model.previous
         assert published.next_batch == (index + 1 if index < 2 else None)
         np.testing.assert_array_equal(store.sums(plan.id)[index], _sum(plan, index))
     assert store.repairs(plan.id) == role.repairs
@@ -105,7 +107,7 @@ def test_a_batch_made_with_another_model_is_refused(databases: Databases) -> Non
     with pytest.raises(Refusal) as refused:
         store.receive(batch_of(plan, 0), "00" * 32, b"digest")
     assert refused.value.reason is Reason.STALE_MODEL
-    assert store.newest(plan.id).next_batch == 0
+    assert store.newest_model(plan.id).next_batch == 0
 
 
 def test_the_batch_after_the_plans_last_is_refused(databases: Databases) -> None:
@@ -145,7 +147,7 @@ def test_a_broken_ledger_stops_learning(databases: Databases) -> None:
         )
     with pytest.raises(DocumentError, match="ledger"):
         send(store, plan, 1)
-    assert store.newest(plan.id).next_batch == 1
+    assert store.newest_model(plan.id).next_batch == 1
 
 
 def test_a_batch_of_a_plan_that_is_not_served_is_refused(databases: Databases) -> None:
@@ -178,7 +180,11 @@ def test_a_store_that_others_have_overtaken_catches_up(databases: Databases) -> 
     role = Analyzer(plan)
     for index in range(3):
         model = role.receive(batch_of(plan, index))
-    assert first.newest(plan.id).model.hash == second.newest(plan.id).model.hash == model.hash
+    assert (
+        first.newest_model(plan.id).model.hash
+        == second.newest_model(plan.id).model.hash
+        == model.hash
+    )
 
 
 def test_the_next_model_follows_the_published_one_not_a_recomputed_one(
@@ -224,7 +230,7 @@ def test_a_document_is_made_once_with_the_ledger_entry_it_rests_on(databases: Da
         send(store, plan, index)
     entries = [entry.hash for entry in store.ledger(plan.id)]
     assert made == ["", *entries]
-    newest = store.newest(plan.id)
+    newest = store.newest_model(plan.id)
     assert newest.document == f"3 {newest.model.hash} {entries[-1]}"
     assert store.document(newest.model.hash) == newest.document
 
@@ -281,7 +287,7 @@ def test_a_crash_leaves_nothing_in_memory_that_the_database_does_not_have(
         send(store, plan, 1)
     armed = False
     done = 1 if moment == "before_commit" else 2
-    assert store.newest(plan.id).next_batch == done
+    assert store.newest_model(plan.id).next_batch == done
     if moment == "before_commit":
         send(store, plan, 1)
     send(store, plan, 2)
@@ -289,5 +295,5 @@ def test_a_crash_leaves_nothing_in_memory_that_the_database_does_not_have(
     kept.open_plan(plan)
     for index in range(3):
         expected = send(kept, plan, index)
-    assert store.newest(plan.id).document == expected.document
+    assert store.newest_model(plan.id).document == expected.document
     database.close()

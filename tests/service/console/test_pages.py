@@ -15,7 +15,8 @@ import pytest
 from starlette.applications import Starlette
 
 from croupier.errors import CroupierError
-from croupier.service.console import ModelAge, console_routes, words
+from croupier.service.analyzer.model_age import ModelAge
+from croupier.service.console import console_routes, words
 from croupier.service.console.events import Events
 from croupier.service.console.listed_fields import FIELDS, keep_listed
 from croupier.service.console.page_parts import Page, PageGauge, TrendLine

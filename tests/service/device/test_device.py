@@ -156,7 +156,7 @@ def begin_again(place: Town) -> None:
     nobody = wire.encode_flags(np.zeros(USERS, dtype=bool))
     with pytest.raises(Refusal, match="0 of 3 reports opened"):
         store.share(place.plan.id, found.batch, nobody, found.attempt)
-    place.run(place.shuffler.newest.refresh())
+    place.run(place.shuffler.open_batch.refresh())
 
 
 def test_a_device_reports_again_once_for_each_attempt_at_a_batch_of_shares() -> None:
@@ -192,7 +192,7 @@ def test_a_shuffler_that_always_begins_again_gets_no_more_draws_than_any_other()
                 assert device.flush() is UploadOutcome.ACCEPTED
                 assert here.shuffler.parts.store.current(here.plan.id).attempt == attempt
                 assert here.shuffler.parts.store.drop(here.plan.id) == 1
-                here.run(here.shuffler.newest.refresh())
+                here.run(here.shuffler.open_batch.refresh())
             assert reason_of(lambda: queue(device)) is Reason.PARTICIPATION_LIMIT
         assert len(here.bridge.uploads) == 17
 
@@ -200,7 +200,7 @@ def test_a_shuffler_that_always_begins_again_gets_no_more_draws_than_any_other()
 def test_bits_are_reported_once_for_a_batch_whatever_becomes_of_it(here: Town) -> None:
     assert report(here, 0) is UploadOutcome.ACCEPTED
     here.shuffler.parts.store.drop(here.plan.id)
-    here.run(here.shuffler.newest.refresh())
+    here.run(here.shuffler.open_batch.refresh())
     with here.device(0) as device:
         queue(device)
         assert device.flush() is UploadOutcome.WAITING

@@ -251,7 +251,7 @@ def test_rotated_keys_are_followed_from_the_pinned_ones(here: Town) -> None:
         learn(here, range(2))
         rotate(here.analyzer.parts.keyring)
         rotate(here.shuffler.parts.keyring)
-        newest = here.analyzer.parts.store.newest(here.plan.id).model
+        newest = here.analyzer.parts.store.newest_model(here.plan.id).model
         serve(here, "/model", signed(here, newest))
         assert device.refresh().version == 1
         assert send(device) is UploadOutcome.ACCEPTED

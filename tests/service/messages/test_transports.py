@@ -15,14 +15,14 @@ from croupier.service.analyzer.rows import PublishedModel
 from croupier.service.analyzer.store import AnalyzerStore
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.messages import sealing, shares
-from croupier.service.shuffler.rows import Basis, BatchRow, BatchState
-from croupier.service.shuffler.store import ShufflerStore
-from croupier.service.shuffler.transports import (
+from croupier.service.messages.transports import (
     BitsTransport,
     SealedTransport,
     SharesTransport,
     plan_transport,
 )
+from croupier.service.shuffler.rows import Basis, BatchRow, BatchState
+from croupier.service.shuffler.store import ShufflerStore
 from croupier.service.storage.columns import array_of
 from croupier.service.storage.database import Database
 from croupier.shuffler import Batch, Shuffler
@@ -95,27 +95,27 @@ def test_padding_completes_a_batch_of_every_transport(databases: Databases) -> N
         ("amplified-gaussian", SealedTransport),
     ):
         plan = plan_of(protocol)
-        store = ShufflerStore(databases("shuffler"), carriage=kind)
+        store = ShufflerStore(databases("shuffler"), transport=kind)
         store.open_plan(plan, Basis(0, "00" * 32, PUBLIC))
         assert store.pad(plan.id, 0) == USERS
         assert store.seal(plan.id)
         released = store.release(plan.id)
         assert released is not None
         header, messages = wire.decode_batch(kind(plan).released_shapes(0), released.body)
-        assert (header.transport, header.users) == (kind.transport, USERS)
+        assert (header.transport, header.users) == (kind.kind, USERS)
         state = store.current(plan.id)
         if kind is SharesTransport:
-            flags, _ = shares.open_shares(messages[shares.SHARE], KEY, kind(plan).binding(state))
+            flags, _ = shares.open_shares(messages[shares.SHARE], KEY, state.binding(kind.kind))
             assert flags.all()
         else:
             plain = wire.batch_shapes(plan.shapes(0), USERS)
-            _, bad = sealing.open_rows(plain, messages, KEY, kind(plan).binding(state))
+            _, bad = sealing.open_rows(plain, messages, KEY, state.binding(kind.kind))
             assert bad == 0
 
 
 def test_sealed_rows_are_permuted_unread(databases: Databases) -> None:
     plan = plan_of("amplified-gaussian")
-    store = ShufflerStore(databases("shuffler"), carriage=SealedTransport)
+    store = ShufflerStore(databases("shuffler"), transport=SealedTransport)
     analyzer = AnalyzerStore(databases("analyzer"))
     first = analyzer.open_plan(plan)
     store.open_plan(plan, Basis(first.model.version, first.model.hash, PUBLIC))
@@ -125,7 +125,7 @@ def test_sealed_rows_are_permuted_unread(databases: Databases) -> None:
     assert released is not None
     header, messages = wire.decode_batch(way.released_shapes(0), released.body)
     plain = wire.batch_shapes(plan.shapes(0), USERS)
-    rows, bad = sealing.open_rows(plain, messages, KEY, way.binding(state))
+    rows, bad = sealing.open_rows(plain, messages, KEY, state.binding(way.kind))
     assert bad == 0
     for channel, found in rows.items():
         sent = np.concatenate([report.messages[channel] for report in made])
@@ -158,19 +158,22 @@ def test_a_protocol_whose_reports_do_not_add_up_cannot_be_shared() -> None:
 
 
 @pytest.mark.parametrize("transport", list(Transport))
-def test_every_transport_has_its_carriage(transport: Transport) -> None:
+def test_every_transport_has_its_bytes(transport: Transport) -> None:
     protocol = "amplified-gaussian" if transport is Transport.SEALED else "vector-sum"
     way = plan_transport(transport, plan_of(protocol))
-    assert way.transport is transport
+    assert way.kind is transport
     assert way.length(0) == wire.report_length(way.shapes(0))
 
 
 def test_a_header_names_the_key_of_inner_seals_or_none() -> None:
     plan = plan_of("vector-sum")
     state = BatchRow(plan.id, 0, BatchState.SEALED, USERS, USERS, 0, 0, 0, "00" * 32, PUBLIC, b"")
-    assert SharesTransport(plan)._header(state).key_id == hashlib.sha256(PUBLIC).digest()[:8]
+    assert (
+        SharesTransport(plan)._header(state.binding(Transport.SHARES)).key_id
+        == hashlib.sha256(PUBLIC).digest()[:8]
+    )
     bare = BatchRow(plan.id, 0, BatchState.SEALED, USERS, USERS, 0, 0, 0, "00" * 32, bytes(32), b"")
-    assert BitsTransport(plan)._header(bare).key_id == wire.NO_KEY
+    assert BitsTransport(plan)._header(bare.binding(Transport.BITS)).key_id == wire.NO_KEY
 
 
 def test_published_models_can_be_compared_by_document(databases: Databases) -> None:

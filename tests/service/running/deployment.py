@@ -18,19 +18,14 @@ from croupier.model import Model
 from croupier.plan import Plan
 from croupier.service.admin.deployment_files import write_deployment
 from croupier.service.analyzer.app import AnalyzerApp
+from croupier.service.analyzer.parts import AnalyzerParts, assemble_analyzer, signing_analyzer_store
+from croupier.service.console import analyzer_console, shuffler_console
 from croupier.service.messages.records import Address, make_record
 from croupier.service.messages.sealing import NO_PUBLIC_KEY, Binding
 from croupier.service.messages.signed_documents import verify_model
 from croupier.service.settings import Settings, read_settings
 from croupier.service.shuffler.app import ShufflerApp
-from croupier.service.startup import (
-    AnalyzerParts,
-    ShufflerParts,
-    analyzer_parts,
-    analyzer_store,
-    shuffler_parts,
-    shuffler_store,
-)
+from croupier.service.shuffler.parts import ShufflerParts, assemble_shuffler, signing_shuffler_store
 from croupier.service.storage.database import Database
 from croupier.shuffler import Report
 from croupier.wire import Record, Transport
@@ -58,8 +53,8 @@ class Roles:
     @classmethod
     def make(cls, directory: Path, plan: Plan, transport: Transport) -> Roles:
         layout = write_deployment(directory, plan, transport)
-        analyzer = analyzer_parts(read_settings(layout.analyzer))
-        return cls(directory, shuffler_parts(read_settings(layout.shuffler)), analyzer)
+        analyzer = assemble_analyzer(read_settings(layout.analyzer))
+        return cls(directory, assemble_shuffler(read_settings(layout.shuffler)), analyzer)
 
     @property
     def plan(self) -> Plan:
@@ -87,7 +82,9 @@ class Deployment:
         self.runner = asyncio.Runner()
         self.urls = {"shuffler": place(), "analyzer": place()}
         self.analyzer = AnalyzerApp(
-            self._analyzer_parts(roles.analyzer), transport=Later(lambda: self.shuffler)
+            self._analyzer_parts(roles.analyzer),
+            transport=Later(lambda: self.shuffler),
+            pages=analyzer_console,
         )
         self.sent: list[httpx.Request] = []
         self.shuffler = self.another_shuffler(roles, change)
@@ -100,13 +97,14 @@ class Deployment:
         parts = roles.shuffler
         alone = replace(parts.settings.limits, openers=0)
         settings = change(replace(parts.settings, limits=alone))
-        store = shuffler_store(database, settings.transport, parts.keyring)
+        store = signing_shuffler_store(database, settings.transport, parts.keyring)
         made = replace(parts, settings=settings, database=database, store=store)
-        return ShufflerApp(made, transport=Noting(self.sent, httpx.ASGITransport(self.analyzer)))
+        way = Noting(self.sent, httpx.ASGITransport(self.analyzer))
+        return ShufflerApp(made, transport=way, pages=shuffler_console)
 
     def _analyzer_parts(self, parts: AnalyzerParts) -> AnalyzerParts:
         database = Database.open(self.urls["analyzer"], "analyzer")
-        store = analyzer_store(database, parts.keyring)
+        store = signing_analyzer_store(database, parts.keyring)
         store.open_plan(parts.plan)
         return replace(parts, database=database, store=store)
 

@@ -56,7 +56,7 @@ def answering(status: int, content: bytes) -> Answering:
 def courier(services: Deployment, transport: httpx.AsyncBaseTransport) -> Courier:
     """Another courier of the same shuffler, over another network."""
     app = services.shuffler
-    return Courier(app.parts, app.newest, app.metrics, transport)
+    return Courier(app.parts, app.open_batch, app.metrics, transport)
 
 
 def state(services: Deployment) -> tuple[int, BatchState]:
@@ -151,10 +151,10 @@ def test_a_model_that_the_analyzer_did_not_sign_opens_no_batch(
     stranger = {b"12345678": next(iter(services.analyzer.parts.trusted.values()))}
     parts = replace(services.shuffler.parts, trusted=stranger)
     app = services.shuffler
-    carrying = Courier(parts, app.newest, app.metrics, httpx.ASGITransport(services.analyzer))
+    carrying = Courier(parts, app.open_batch, app.metrics, httpx.ASGITransport(services.analyzer))
     with pytest.raises(CroupierError, match="not signed by a key that is trusted"):
         services.runner.run(carrying.settle())
-    assert app.newest.batch is None
+    assert app.open_batch.batch is None
     services.runner.run(carrying.close())
 
 
@@ -193,7 +193,7 @@ def test_front_ends_that_missed_a_step_still_take_reports(
     assert services.ask(other, "POST", services.reports, content=late).status_code == 201
     services.fill(range(USERS - 1))
     services.carry()
-    other.newest._seen -= 1.0
+    other.open_batch._seen -= 1.0
     sent = services.record(200)
     assert services.ask(other, "POST", services.reports, content=sent).status_code == 201
     services.runner.run(other.close())

@@ -14,7 +14,6 @@ from croupier import wire
 from croupier.analyzer import Analyzer
 from croupier.model import Model
 from croupier.plan import Plan
-from croupier.service.admin.status import explain_wait
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.messages import sealing
 from croupier.service.messages.records import make_payload
@@ -25,8 +24,9 @@ from croupier.service.messages.signed_documents import (
     verify_batch,
     verify_chain,
 )
+from croupier.service.messages.transports import plan_transport
+from croupier.service.shuffler.batch_status import explain_wait
 from croupier.service.shuffler.rows import BatchState
-from croupier.service.shuffler.transports import plan_transport
 from croupier.shuffler import OpenChannels, Report, gather
 from croupier.wire import Record, Transport
 

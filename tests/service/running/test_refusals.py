@@ -32,7 +32,7 @@ def goes_on(services: Deployment) -> None:
 
 
 def filled(services: Deployment) -> int:
-    found = services.runner.run(services.shuffler.newest.refresh())
+    found = services.runner.run(services.shuffler.open_batch.refresh())
     assert found is not None
     return found.filled
 
@@ -261,7 +261,7 @@ def helped(
     services = deploy(change=limited(openers=request.param))
 
     async def start() -> None:
-        openers = services.shuffler.openers
+        openers = services.shuffler.decrypt_pool
         openers.start()
         while len(openers.ready) < request.param:
             await asyncio.sleep(0.002)

@@ -25,7 +25,7 @@ from croupier.service.messages.records import Address, make_record
 from croupier.service.messages.sealing import Binding
 from croupier.service.messages.signed_documents import verify_model
 from croupier.service.settings import Settings, read_settings
-from croupier.service.startup import trusted_keys
+from croupier.service.startup import read_peer_keys
 from croupier.service.storage.database import Database
 from croupier.wire import Transport
 
@@ -114,7 +114,7 @@ def records(
     get: Callable[[str], httpx.Response] = lambda url: httpx.get(url, trust_env=False)  # noqa: E731
     told = get(f"{shuffler}/v1/plans/{plan.id}/batch").json()
     text = get(f"{analyzer}/v1/plans/{plan.id}/model").content
-    model = verify_model(text, trusted_keys(settings.peer)).model
+    model = verify_model(text, read_peer_keys(settings.peer)).model
     binding = Binding(Transport.BITS, plan.id, told["batch"], model.version, model.hash)
     made = []
     for user in users:

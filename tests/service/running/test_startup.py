@@ -15,15 +15,15 @@ import pytest
 from croupier.errors import CroupierError
 from croupier.plan import Plan
 from croupier.privacy.budget import Budget
+from croupier.service.analyzer.parts import assemble_analyzer
 from croupier.service.settings import KeySettings, PeerSettings, Settings
+from croupier.service.shuffler.parts import assemble_shuffler
 from croupier.service.startup import (
     StartError,
-    analyzer_parts,
     check_clock,
     check_entropy,
     read_checked_plan,
-    shuffler_parts,
-    trusted_keys,
+    read_peer_keys,
 )
 from croupier.wire import Transport
 
@@ -55,17 +55,21 @@ def with_plan(settings: Settings, tmp_path: Path, plan: Plan | str) -> Settings:
 
 def test_a_database_of_the_other_role_is_refused(settings: Settings, analyzer: Settings) -> None:
     shared = replace(settings, database=analyzer.database)
-    refused(lambda: shuffler_parts(shared), "is the analyzer's; the shuffler needs its own")
+    refused(lambda: assemble_shuffler(shared), "is the analyzer's; the shuffler needs its own")
 
 
 def test_keys_of_the_other_role_are_refused(settings: Settings, analyzer: Settings) -> None:
     shared = replace(settings, keys=analyzer.keys)
-    refused(lambda: shuffler_parts(shared), "has keys of the analyzer, not shuffler")
+    refused(lambda: assemble_shuffler(shared), "has keys of the analyzer, not shuffler")
 
 
 def test_settings_of_the_other_role_are_refused(settings: Settings, analyzer: Settings) -> None:
-    refused(lambda: analyzer_parts(settings), "the settings are for the shuffler, this is analyzer")
-    refused(lambda: shuffler_parts(analyzer), "the settings are for the analyzer, this is shuffler")
+    refused(
+        lambda: assemble_analyzer(settings), "the settings are for the shuffler, this is analyzer"
+    )
+    refused(
+        lambda: assemble_shuffler(analyzer), "the settings are for the analyzer, this is shuffler"
+    )
 
 
 def test_a_plan_that_claims_more_than_it_keeps_is_refused(
@@ -119,11 +123,11 @@ def test_a_wrong_passphrase_and_open_keys_are_refused(settings: Settings, tmp_pa
     wrong.write_text("wrong")
     wrong.chmod(0o600)
     given = replace(settings, keys=KeySettings(settings.keys.directory, wrong))
-    refused(lambda: shuffler_parts(given), "the passphrase is wrong")
+    refused(lambda: assemble_shuffler(given), "the passphrase is wrong")
     shutil.copytree(settings.keys.directory, tmp_path / "keys")
     (tmp_path / "keys").chmod(0o755)
     given = replace(settings, keys=KeySettings(tmp_path / "keys", settings.keys.passphrase_file))
-    refused(lambda: shuffler_parts(given), "is open to others")
+    refused(lambda: assemble_shuffler(given), "is open to others")
 
 
 def test_a_machine_without_randomness_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,11 +149,11 @@ def test_a_clock_before_this_software_is_refused(monkeypatch: pytest.MonkeyPatch
 def test_several_signing_keys_are_trusted_around_a_rotation(tmp_path: Path) -> None:
     path = tmp_path / "keys"
     path.write_text(f"{'ab' * 32}\n{'cd' * 32}\n")
-    assert len(trusted_keys(PeerSettings(signing_key_file=path))) == 2
+    assert len(read_peer_keys(PeerSettings(signing_key_file=path))) == 2
     path.write_text("\n")
-    refused(lambda: trusted_keys(PeerSettings(signing_key_file=path)), "has no key")
-    refused(lambda: trusted_keys(PeerSettings(signing_key="abc")), "must be 64 hex digits")
+    refused(lambda: read_peer_keys(PeerSettings(signing_key_file=path)), "has no key")
+    refused(lambda: read_peer_keys(PeerSettings(signing_key="abc")), "must be 64 hex digits")
     refused(
-        lambda: trusted_keys(PeerSettings(signing_key_file=tmp_path / "x")),
+        lambda: read_peer_keys(PeerSettings(signing_key_file=tmp_path / "x")),
         "cannot read peer.signing",
     )

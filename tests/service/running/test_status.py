@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from croupier.service.admin.status import RetiredPlan, ServiceStatus, explain_wait, retire, status
+from croupier.service.admin.status import RetiredPlan, ServiceStatus, retire, status
 from croupier.service.settings import BatchSettings, ShortBatchPolicy
+from croupier.service.shuffler.batch_status import explain_wait
 from croupier.service.shuffler.rows import BatchRow, BatchState
 from croupier.service.startup import StartError
 from croupier.service.toml_tables import SettingsError

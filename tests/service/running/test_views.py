@@ -16,7 +16,7 @@ from croupier import wire
 from croupier.service.http import logs
 from croupier.service.messages.sealing import OVERHEAD
 from croupier.service.messages.shares import SEED
-from croupier.service.shuffler.transports import plan_transport
+from croupier.service.messages.transports import plan_transport
 from croupier.wire import Transport
 
 from .conftest import Deploy

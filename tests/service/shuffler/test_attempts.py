@@ -13,9 +13,9 @@ import pytest
 from croupier import wire
 from croupier.privacy.budget import Budget
 from croupier.service.http.reasons import Reason, Refusal
+from croupier.service.messages.transports import BitsTransport, SharesTransport
 from croupier.service.shuffler.rows import Basis, BatchState, ReleasedBatch
 from croupier.service.shuffler.store import ShufflerStore
-from croupier.service.shuffler.transports import BitsTransport, SharesTransport
 from croupier.service.storage.database import Database
 
 from ..noiseless_plans import counted, fill, noiseless
@@ -135,7 +135,7 @@ def test_a_set_that_is_too_small_cannot_undo_a_sum_that_was_released(databases: 
             first.append(trying.store.share(plan_id, 0, flags))
             return super().combine(index, seeds, opened)
 
-    slow = ShufflerStore(trying.database, carriage=Slow)
+    slow = ShufflerStore(trying.database, transport=Slow)
     assert refusal(lambda: slow.share(plan_id, 0, few)) is Reason.GUARANTEE_NOT_MET
     assert trying.store.current(plan_id).state is BatchState.RELEASED
     assert trying.store.share(plan_id, 0, flags) == first[0]
@@ -161,7 +161,7 @@ def test_a_slow_shuffle_of_an_old_attempt_is_not_released_with_a_newer_one(
         send(trying.store, trying.way, trying.made)
         return "too late"
 
-    slow = ShufflerStore(trying.database, carriage=SharesTransport, sign=sign)
+    slow = ShufflerStore(trying.database, transport=SharesTransport, sign=sign)
     assert refusal(lambda: slow.release(plan_id)) is Reason.STALE_BATCH
     batch = trying.store.current(plan_id)
     assert (batch.state, batch.attempt, len(signed)) == (BatchState.SEALED, 1, 1)
@@ -252,7 +252,7 @@ def test_a_short_batch_of_shares_that_is_dropped_gives_back_too(databases: Datab
 
 def test_bits_keep_nothing_about_who_is_present(databases: Databases) -> None:
     plan, database = noiseless(), databases("shuffler")
-    store = ShufflerStore(database, carriage=BitsTransport)
+    store = ShufflerStore(database, transport=BitsTransport)
     store.open_plan(plan, Basis(0, "ab" * 32))
     assert fill(store, plan, range(3)) == [None] * 3
     assert counted(database, "participations") == 3

@@ -11,9 +11,10 @@ import pytest
 
 from croupier.plan import Plan
 from croupier.service.http.reasons import Reason, Refusal
-from croupier.service.shuffler.rows import Basis, BatchRow, BatchState
+from croupier.service.messages.sealing import Binding
+from croupier.service.messages.transports import BitsTransport
+from croupier.service.shuffler.rows import Basis, BatchState
 from croupier.service.shuffler.store import ShufflerStore
-from croupier.service.shuffler.transports import BitsTransport
 from croupier.service.storage.database import Database
 
 from ..noiseless_plans import (
@@ -70,12 +71,12 @@ def test_a_batch_that_is_emptied_while_it_is_padded_stays_open(databases: Databa
     class Slow(BitsTransport):
         """Makes reports of nobody while somebody else drops the batch."""
 
-        def nobody(self, batch: BatchRow) -> bytes:
+        def make_empty_payload(self, binding: Binding) -> bytes:
             rival.drop(plan.id)
-            return super().nobody(batch)
+            return super().make_empty_payload(binding)
 
     fill(rival, plan, range(4))
-    assert ShufflerStore(database, carriage=Slow).pad(plan.id, 4) == 0
+    assert ShufflerStore(database, transport=Slow).pad(plan.id, 4) == 0
     assert rival.current(plan.id).filled == 0
 
 

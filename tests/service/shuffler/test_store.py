@@ -62,7 +62,7 @@ def test_a_released_batch_has_every_report_once(services: Services) -> None:
     found = released(services.shuffler, services.plan)
     assert users_in(services.plan, found) == [0, 1, 2]
     header = wire.decode_batch_header(found.body)
-    first = services.analyzer.newest(services.plan.id).model
+    first = services.analyzer.newest_model(services.plan.id).model
     assert (header.users, header.model_hash, header.transport) == (3, first.hash, 0)
 
 
@@ -119,7 +119,7 @@ def test_a_batch_can_open_with_the_same_model(services: Services) -> None:
     store, plan = services.shuffler, services.plan
     fill(store, plan, range(3))
     released(store, plan)
-    first = basis(services.analyzer.newest(plan.id))
+    first = basis(services.analyzer.newest_model(plan.id))
     batch = store.acknowledge(plan.id, 0, first)
     assert (batch.index, batch.model_version, batch.model_hash) == (1, 0, first.model_hash)
 

@@ -11,15 +11,13 @@ from croupier.service.admin import status as operations
 from croupier.service.admin.deployment_files import DeploymentFiles, write_deployment
 from croupier.service.admin.status import PlanStatus, RetiredPlan
 from croupier.service.analyzer.app import AnalyzerApp
+from croupier.service.analyzer.parts import assemble_analyzer
+from croupier.service.console import analyzer_console, shuffler_console
 from croupier.service.http import logs, server
 from croupier.service.settings import Role, Settings, read_settings
 from croupier.service.shuffler.app import ShufflerApp
-from croupier.service.startup import (
-    StartError,
-    analyzer_parts,
-    require_deployable,
-    shuffler_parts,
-)
+from croupier.service.shuffler.parts import assemble_shuffler
+from croupier.service.startup import StartError, require_deployable
 from croupier.wire import Transport
 
 examine = doctor.examine
@@ -63,5 +61,5 @@ def serve(role: str, path: Path, announce: Callable[[str], None]) -> None:
 
 def _app(settings: Settings) -> ShufflerApp | AnalyzerApp:
     if settings.role is Role.SHUFFLER:
-        return ShufflerApp(shuffler_parts(settings))
-    return AnalyzerApp(analyzer_parts(settings))
+        return ShufflerApp(assemble_shuffler(settings), pages=shuffler_console)
+    return AnalyzerApp(assemble_analyzer(settings), pages=analyzer_console)

@@ -130,7 +130,7 @@ def _own(settings: Settings) -> str:
 
 def _peer(settings: Settings) -> str:
     """That it answers, has the same plan, and signs with the key that we trust."""
-    trusted = startup.trusted_keys(settings.peer)
+    trusted = startup.read_peer_keys(settings.peer)
     if settings.peer.url is None:
         return f"{len(trusted)} signing keys are trusted; peer.url is not set, so it is not asked"
     other = Role.ANALYZER if settings.role is Role.SHUFFLER else Role.SHUFFLER

@@ -16,14 +16,14 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from croupier.service.analyzer.metrics import AnalyzerMetrics
+from croupier.service.analyzer.model_age import ModelAge
+from croupier.service.analyzer.parts import AnalyzerParts
 from croupier.service.analyzer.receiving import Answer, BatchReceiver
-from croupier.service.console import AnalyzerView, ModelAge, console_routes
 from croupier.service.http import guards, logs, metrics, responses
+from croupier.service.http.media_types import SIGNATURE
 from croupier.service.http.openapi import analyzer_api
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.keys.peer_keys import PeerKeys
-from croupier.service.messages.handover import SIGNATURE
-from croupier.service.startup import AnalyzerParts
 
 Found = TypeVar("Found")
 
@@ -35,7 +35,7 @@ class AnalyzerApp:
     """An ASGI application over the analyzer's parts.
 
     ``transport`` is the way to the shuffler, which is asked for its keys only after a rotation.
-    ``pages`` are further routes, such as the console's.
+    ``pages`` makes further routes, such as the console's.
     """
 
     def __init__(
@@ -43,21 +43,21 @@ class AnalyzerApp:
         parts: AnalyzerParts,
         *,
         transport: httpx.AsyncBaseTransport | None = None,
-        pages: Sequence[BaseRoute] = (),
+        pages: Callable[[AnalyzerApp], Sequence[BaseRoute]] = lambda _: (),
     ) -> None:
         self.parts = parts
         self.metrics = AnalyzerMetrics()
-        self._trust = PeerKeys("shuffler", parts.trusted, parts.settings.peer.url, transport)
-        self._delivery = BatchReceiver(parts, self._trust)
+        self._peer_keys = PeerKeys("shuffler", parts.trusted, parts.settings.peer.url, transport)
+        self._receiver = BatchReceiver(parts, self._peer_keys)
         self._reads = ThreadPoolExecutor(1, "reads")
         self._lessons = ThreadPoolExecutor(1, "lessons")
         self._log = logs.logger("analyzer")
         self._waiting = 0
         self._draining = False
-        self._ages = ModelAge()
+        self.model_age = ModelAge()
         self._plan_text = parts.plan.to_json()
         self._routed = Starlette(
-            routes=[*self._routes(), *self._console(), *pages],
+            routes=[*self._routes(), *pages(self)],
             exception_handlers=responses.EXCEPTION_HANDLERS,
             lifespan=self._lifespan,
         )
@@ -82,16 +82,16 @@ class AnalyzerApp:
             Route("/v1/keys", self._keys),
             Route("/v1/models/{hash}", self._model),
             Route("/v1/plans/{plan}", self._plan),
-            Route("/v1/plans/{plan}/model", self._newest),
+            Route("/v1/plans/{plan}/model", self._newest_model),
             Route("/v1/plans/{plan}/ledger", self._ledger),
             Route("/v1/plans/{plan}/batches", self._batches, methods=["POST"]),
             Route("/v1/plans/{plan}/batches/{batch}/share", self._share, methods=["POST"]),
         ]
 
-    def _console(self) -> list[Route]:
-        """The operator's page, unless it is turned off."""
-        sight = AnalyzerView(self.parts, self.metrics, self._ages, lambda: self._draining)
-        return console_routes(sight.snapshot, self._read) if self.parts.settings.console else []
+    @property
+    def draining(self) -> bool:
+        """Whether nothing new is taken any more."""
+        return self._draining
 
     # What devices read
 
@@ -107,19 +107,21 @@ class AnalyzerApp:
         plan_id = self._require_plan(request)
         return responses.tagged_response(request, self._plan_text, plan_id, responses.IMMUTABLE)
 
-    async def _newest(self, request: Request) -> Response:
-        published = await self._read(partial(self.parts.store.newest, self._require_plan(request)))
+    async def _newest_model(self, request: Request) -> Response:
+        published = await self.read(
+            partial(self.parts.store.newest_model, self._require_plan(request))
+        )
         tag = published.model.hash
         return responses.tagged_response(request, published.document, tag, responses.REVALIDATED)
 
     async def _model(self, request: Request) -> Response:
         name = request.path_params["hash"]
-        text = await self._read(partial(self.parts.store.document, name))
+        text = await self.read(partial(self.parts.store.document, name))
         return responses.tagged_response(request, text, name, responses.IMMUTABLE)
 
     async def _ledger(self, request: Request) -> Response:
         plan_id = self._require_plan(request)
-        entries = await self._read(partial(self.parts.store.ledger, plan_id))
+        entries = await self.read(partial(self.parts.store.ledger, plan_id))
         listed = [entry.content | {"hash": entry.hash} for entry in entries]
         return JSONResponse({"plan": plan_id, "entries": listed})
 
@@ -132,22 +134,22 @@ class AnalyzerApp:
         return await self._answer_counted(request, self._take_share)
 
     async def _take_batch(self, request: Request) -> Answer:
-        most = await self._read(self._delivery.most_bytes)
+        most = await self.read(self._receiver.most_bytes)
         body = await guards.read_body(request.scope, request.receive, most)
         signature = await self._signature(request)
-        return await self._learn(partial(self._delivery.take, body, signature))
+        return await self._learn(partial(self._receiver.take, body, signature))
 
     async def _take_share(self, request: Request) -> Answer:
         most = 4 * self.parts.settings.limits.body_bytes
         body = await guards.read_body(request.scope, request.receive, most)
         signature = await self._signature(request)
         index = _read_index(request.path_params["batch"])
-        return await self._learn(partial(self._delivery.share, index, body, signature))
+        return await self._learn(partial(self._receiver.share, index, body, signature))
 
     async def _signature(self, request: Request) -> str:
         """The signature's text; if it is by a new key, that is looked for."""
         signature = request.headers.get(SIGNATURE, "")
-        await self._trust.meet(signature)
+        await self._peer_keys.meet(signature)
         return signature
 
     async def _answer_counted(self, request: Request, work: Callable[[Request], Any]) -> Response:
@@ -167,7 +169,7 @@ class AnalyzerApp:
         facts = {name: answer[name] for name in ("batch", "model_version") if name in answer}
         self._log.info("batch taken", **facts)
         if "model_version" in facts:
-            self._ages.see(facts["model_version"])
+            self.model_age.see(facts["model_version"])
         return JSONResponse(answer)
 
     def _require_admission(self, request: Request) -> None:
@@ -194,15 +196,16 @@ class AnalyzerApp:
             raise Refusal(Reason.WRONG_PLAN)
         return self.parts.plan.id
 
-    async def _read(self, work: Callable[[], Found]) -> Found:
+    async def read(self, work: Callable[[], Found]) -> Found:
+        """Ask the database something, without holding up other requests."""
         return await asyncio.get_running_loop().run_in_executor(self._reads, work)
 
     async def _metrics(self, _request: Request) -> Response:
         plan, store = self.parts.plan, self.parts.store
-        published = await self._read(partial(store.newest, plan.id))
-        repairs = await self._read(partial(store.repairs, plan.id))
-        clipped = await self._read(partial(store.clipped, plan.id))
-        dropped = await self._read(partial(store.dropped, plan.id))
+        published = await self.read(partial(store.newest_model, plan.id))
+        repairs = await self.read(partial(store.repairs, plan.id))
+        clipped = await self.read(partial(store.clipped, plan.id))
+        dropped = await self.read(partial(store.dropped, plan.id))
         batches = plan.schedule.batches
         done = batches if published.next_batch is None else published.next_batch
         self.metrics.gauges.set(
@@ -219,13 +222,13 @@ class AnalyzerApp:
     async def _blockers(self) -> list[str]:
         if self._draining:
             return ["the service is shutting down"]
-        await self._read(partial(self.parts.store.newest, self.parts.plan.id))
+        await self.read(partial(self.parts.store.newest_model, self.parts.plan.id))
         return []
 
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
-        first = await self._read(partial(self.parts.store.newest, self.parts.plan.id))
-        self._ages.see(first.model.version)
+        first = await self.read(partial(self.parts.store.newest_model, self.parts.plan.id))
+        self.model_age.see(first.model.version)
         yield
         await self.close()
 

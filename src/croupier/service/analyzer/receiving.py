@@ -13,13 +13,13 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from croupier import wire
 from croupier.errors import SignatureError, WireError
 from croupier.packing import channels
+from croupier.service.analyzer.parts import AnalyzerParts
 from croupier.service.analyzer.rows import PublishedModel
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.keys.peer_keys import PeerKeys
 from croupier.service.messages import shares, signed_documents
-from croupier.service.messages.handover import signed_share
 from croupier.service.messages.sealing import Binding, open_rows
-from croupier.service.startup import AnalyzerParts
+from croupier.service.messages.signed_documents import signed_share
 from croupier.shuffler import Batch, Messages
 from croupier.wire import BatchHeader, Transport
 
@@ -31,7 +31,7 @@ class BatchReceiver:
 
     def __init__(self, parts: AnalyzerParts, trust: PeerKeys) -> None:
         self._plan = parts.plan
-        self._carriage = parts.carriage
+        self._transport = parts.transport
         self._store = parts.store
         self._keyring = parts.keyring
         self._trust = trust
@@ -39,14 +39,14 @@ class BatchReceiver:
 
     def most_bytes(self) -> int:
         """Bytes of the longest batch that may come: the next one, or the last one again."""
-        following = self._store.newest(self._plan.id).next_batch
+        following = self._store.newest_model(self._plan.id).next_batch
         last = self._plan.schedule.batches - 1
         newest = last if following is None else following
         return max(self.length(newest), self.length(max(0, newest - 1)))
 
     def _compute_length(self, index: int) -> int:
-        header = BatchHeader(self._carriage.transport, self._plan.id, index, 0, "00" * 32)
-        rows = channels(self._carriage.released_shapes(index)).values()
+        header = BatchHeader(self._transport.kind, self._plan.id, index, 0, "00" * 32)
+        rows = channels(self._transport.released_shapes(index)).values()
         return len(wire.encode_batch(header, {}, {})) + sum(one.length for one in rows)
 
     def take(self, body: bytes, signature: str) -> Answer:
@@ -79,15 +79,15 @@ class BatchReceiver:
         try:
             header = wire.decode_batch_header(body)
             self._require_agreed(header)
-            return wire.decode_batch(self._carriage.released_shapes(header.batch), body)
+            return wire.decode_batch(self._transport.released_shapes(header.batch), body)
         except WireError as error:
             raise Refusal(Reason.of(error.reason), str(error)) from error
 
     def _require_agreed(self, header: BatchHeader) -> None:
         if header.plan_id != self._plan.id:
             raise Refusal(Reason.WRONG_PLAN)
-        if header.transport is not self._carriage.transport:
-            raise Refusal(Reason.MALFORMED, f"batches travel as {self._carriage.transport.name}")
+        if header.transport is not self._transport.kind:
+            raise Refusal(Reason.MALFORMED, f"batches travel as {self._transport.kind.name}")
         if header.batch >= self._plan.schedule.batches:
             raise Refusal(Reason.PLAN_ENDED)
         if header.users != self._plan.users(header.batch):

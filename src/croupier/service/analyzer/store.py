@@ -63,7 +63,7 @@ class AnalyzerStore:
                 self._plans[plan_id] = rows.read_opened_plan(transaction, plan_id)
         return self._plans[plan_id]
 
-    def newest(self, plan_id: str) -> PublishedModel:
+    def newest_model(self, plan_id: str) -> PublishedModel:
         """The model that devices should use now."""
         plan = self.plan(plan_id)
         with self._database.reading() as transaction:

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 
+from starlette.routing import Route
+
 from croupier.plan import Plan
 from croupier.service.analyzer import rows
+from croupier.service.analyzer.app import AnalyzerApp
 from croupier.service.analyzer.metrics import AnalyzerMetrics
 from croupier.service.analyzer.model_age import ModelAge
+from croupier.service.analyzer.parts import AnalyzerParts
 from croupier.service.console.common_view import NEWEST, Snapshot, count_refused, list_keys
 from croupier.service.console.rewards import read_rewards
-from croupier.service.startup import AnalyzerParts
+from croupier.service.console.routes import console_routes
 from croupier.service.storage import ledger
 from croupier.service.storage.database import Transaction
 
@@ -29,12 +33,12 @@ class AnalyzerView:
         self,
         parts: AnalyzerParts,
         metrics: AnalyzerMetrics,
-        ages: ModelAge,
+        age: ModelAge,
         draining: Callable[[], bool],
     ) -> None:
         self._parts = parts
         self._metrics = metrics
-        self._ages = ages
+        self._age = age
         self._draining = draining
         self._charged: Snapshot = {"entries": -1}
 
@@ -81,8 +85,8 @@ class AnalyzerView:
         models = [{"model_version": version, "model_hash": name} for version, name in rows]
         return {
             **models[0],
-            "model_seconds": self._ages.see(models[0]["model_version"]),
-            "model_seen_new": self._ages.seen_new,
+            "model_seconds": self._age.see(models[0]["model_version"]),
+            "model_seen_new": self._age.seen_new,
             "publications": _publications(transaction, plan_id),
             "newest_models": models,
         }
@@ -125,3 +129,11 @@ def certified_budget(plan: Plan) -> Snapshot:
         "delta": asked.delta,
         "method": plan.promise.method,
     }
+
+
+def analyzer_console(app: AnalyzerApp) -> list[Route]:
+    """The operator's page of an application, unless it is turned off."""
+    if not app.parts.settings.console:
+        return []
+    view = AnalyzerView(app.parts, app.metrics, app.model_age, lambda: app.draining)
+    return console_routes(view.snapshot, app.read)

@@ -6,14 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from croupier.service.admin import status
+from starlette.routing import Route
+
 from croupier.service.console.common_view import NEWEST, Snapshot, count_refused, list_keys
+from croupier.service.console.routes import console_routes
 from croupier.service.http.metrics import ACCEPTED
 from croupier.service.shuffler import rows
+from croupier.service.shuffler.app import ShufflerApp
+from croupier.service.shuffler.batch_status import describe_batch, explain_wait
 from croupier.service.shuffler.metrics import ShufflerMetrics
 from croupier.service.shuffler.open_batch import OpenBatch
+from croupier.service.shuffler.parts import ShufflerParts
 from croupier.service.shuffler.rows import BatchRow
-from croupier.service.startup import ShufflerParts
 from croupier.service.storage.database import Transaction
 
 _BATCHES = """
@@ -27,7 +31,7 @@ class ShufflerView:
     """The parts of a running shuffler that its page is about."""
 
     parts: ShufflerParts
-    newest: OpenBatch
+    open_batch: OpenBatch
     metrics: ShufflerMetrics
     trouble: Callable[[], str]
     draining: Callable[[], bool]
@@ -51,7 +55,7 @@ class ShufflerView:
         return {
             "draining": self.draining(),
             "trouble": self.trouble(),
-            "oldest_seconds": self.newest.waiting_seconds,
+            "oldest_seconds": self.open_batch.waiting_seconds,
             "accepted": self.metrics.reports.counts.get(ACCEPTED, 0),
             "refused": count_refused(self.metrics.reports),
             "keys": list_keys(self.parts.keyring),
@@ -84,4 +88,18 @@ def _newest(transaction: Transaction, plan_id: str) -> list[Snapshot]:
 
 def _batch(batch: BatchRow) -> dict[str, Any]:
     """What is public of a batch, and what it waits for."""
-    return {**status.describe_batch(batch), "why": status.explain_wait(batch)}
+    return {**describe_batch(batch), "why": explain_wait(batch)}
+
+
+def shuffler_console(app: ShufflerApp) -> list[Route]:
+    """The operator's page of an application, unless it is turned off."""
+    if not app.parts.settings.console:
+        return []
+    view = ShufflerView(
+        app.parts,
+        app.open_batch,
+        app.metrics,
+        lambda: app.courier.trouble,
+        lambda: app.draining,
+    )
+    return console_routes(view.snapshot, app.open_batch.read)

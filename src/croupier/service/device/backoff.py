@@ -19,15 +19,15 @@ class Backoff:
         self._next = FIRST
         self._tries = 1
 
-    def another(self) -> bool:
+    def retry(self) -> bool:
         """Try again, the first time at once."""
-        return self._wait(0.0) if self._tries == 1 else self.longer()
+        return self._wait(0.0) if self._tries == 1 else self.wait_longer()
 
-    def at_least(self, seconds: float) -> bool:
+    def wait_at_least(self, seconds: float) -> bool:
         """Wait that long and a little more, so that not all come back at once."""
         return self._wait(seconds * (1 + _random_fraction() / 4))
 
-    def longer(self) -> bool:
+    def wait_longer(self) -> bool:
         """Wait twice as long as before."""
         seconds, self._next = self._next, min(2 * self._next, LONGEST)
         return self._wait(seconds * (1 + _random_fraction()) / 2)

@@ -65,8 +65,10 @@ class Device:
         self._http = httpx.Client(follow_redirects=False) if http is None else http
         services = ServiceClient(settings, self._http)
         announced = AnnouncedKeys(settings, services, self._files)
-        self._beliefs = VerifiedDocuments(settings, services, self._files, announced)
-        self._sender = Uploader(settings, account, self._files, services, announced, self._beliefs)
+        self._documents = VerifiedDocuments(settings, services, self._files, announced)
+        self._uploader = Uploader(
+            settings, account, self._files, services, announced, self._documents
+        )
         self._sleep = sleep
 
     def __enter__(self) -> Self:
@@ -87,19 +89,19 @@ class Device:
     def plan(self) -> Plan:
         """The plan that the app pinned, its guarantee computed again."""
         self._require_in()
-        return self._beliefs.plan
+        return self._documents.plan
 
     @property
     def model(self) -> Model:
         """The newest model that this device has seen."""
         self._require_in()
-        return self._beliefs.model
+        return self._documents.model
 
     @property
     def remaining(self) -> int:
         """Reports that the plan still allows this user."""
         self._require_in()
-        return self._sender.remaining
+        return self._uploader.remaining
 
     @property
     def participations(self) -> list[int]:
@@ -119,7 +121,7 @@ class Device:
     @property
     def trouble(self) -> str:
         """Why the last report is still queued or was lost; empty where all is well."""
-        return self._sender.trouble
+        return self._uploader.trouble
 
     @property
     def opted_out(self) -> bool:
@@ -131,7 +133,7 @@ class Device:
     def refresh(self) -> Model:
         """Fetch and verify the newest model; a rollback, a fork or a bad signature is refused."""
         self._require_in()
-        return self._beliefs.refresh()
+        return self._documents.refresh()
 
     def choose(self, features: ArrayLike, mask: ArrayLike | None = None) -> Ticket:
         """The arm for features ``(arms, dim)``, by the newest model seen; works offline.
@@ -157,26 +159,26 @@ class Device:
         contribution(self.plan.layout, choice.feature, value)
         if state.queued is not None:
             raise Refusal(Reason.DUPLICATE_USER, "a report is queued already")
-        self._sender.require_allowance()
+        self._uploader.require_allowance()
         queued = QueuedReport(choice.feature, float(value))
         self._files.write(replace(state.without_choice(choice.ticket), queued=queued))
 
     def flush(self, patience: float = PATIENCE) -> UploadOutcome:
         """Send the queued report, waiting no more than ``patience`` seconds in all."""
         self._require_in()
-        waits = Backoff(patience, self._sleep)
+        backoff = Backoff(patience, self._sleep)
         while self._files.state.queued is not None:
             try:
-                outcome = self._sender.send()
+                outcome = self._uploader.send()
                 if outcome is not None:
                     return outcome
-                more = waits.another()
+                more = backoff.retry()
             except LaterRefusal as later:
-                self._sender.trouble = later.reason.code
-                more = waits.at_least(later.seconds)
+                self._uploader.trouble = later.reason.code
+                more = backoff.wait_at_least(later.seconds)
             except UnreachableError as error:
-                self._sender.trouble = str(error)
-                more = waits.longer()
+                self._uploader.trouble = str(error)
+                more = backoff.wait_longer()
             if not more:
                 return UploadOutcome.WAITING
         return UploadOutcome.NOTHING
@@ -185,7 +187,7 @@ class Device:
         """Leave at once and for good: what is queued is deleted, nothing is sent any more."""
         self._files.ledger.opt_out()
         self._files.forget()
-        self._beliefs.forget()
+        self._documents.forget()
 
     def _require_in(self) -> None:
         if self.opted_out:

@@ -15,12 +15,12 @@ import httpx
 from croupier.errors import CroupierError
 from croupier.packing import raw
 from croupier.service.device.settings import DeviceSettings
+from croupier.service.http.media_types import RECORDS_TYPE
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.messages.sealing import NO_PUBLIC_KEY, PUBLIC_KEY
 from croupier.wire import MODEL_HASH, Transport
 
 PROBLEM = "urn:croupier:problem:"
-RECORDS = "application/vnd.croupier.records"
 MOST_BYTES = 2**24
 """Of an answer; a service that sends more is not heard out."""
 
@@ -98,7 +98,7 @@ class ServiceClient:
     def upload(self, record: bytes) -> None:
         """Hand in one record; without an error it is in."""
         place = f"{self._shuffler}/v1/plans/{self._plan}/reports"
-        headers = {"content-type": RECORDS, **self._access}
+        headers = {"content-type": RECORDS_TYPE, **self._access}
         status, _ = self._request("POST", place, headers=headers, content=record)
         if status != httpx.codes.CREATED:
             raise UnreachableError(f"the shuffler answered a report with {status}")

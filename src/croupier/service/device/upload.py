@@ -54,19 +54,19 @@ class Uploader:
         files: DeviceFiles,
         services: ServiceClient,
         announced: AnnouncedKeys,
-        beliefs: VerifiedDocuments,
+        documents: VerifiedDocuments,
     ) -> None:
         self._settings = settings
         self._account = account
         self._files = files
         self._services = services
-        self._announced = announced
-        self._beliefs = beliefs
+        self._keys = announced
+        self._documents = documents
         self.trouble = ""
 
     @property
     def _plan(self) -> Plan:
-        return self._beliefs.plan
+        return self._documents.plan
 
     @property
     def remaining(self) -> int:
@@ -177,14 +177,14 @@ class Uploader:
         if queued is None:
             raise ValueError("queued must be a report, got None")
         client = Client(self._plan)
-        client.update(self._beliefs.model, offer.index)
+        client.update(self._documents.model, offer.index)
         return client.report(queued.feature, queued.reward).messages
 
     def _package(self, offer: BatchOffer, messages: Messages) -> PreparedReport:
-        model = self._beliefs.model
+        model = self._documents.model
         place = (self._plan.id, offer.index, model.version, model.hash)
         binding = Binding(self._settings.transport, *place, self._inner_key(offer))
-        key = self._announced.require("shuffler", offer.key)
+        key = self._keys.require("shuffler", offer.key)
         record = make_record(self._plan, messages, Address(binding, key, self._account))
         drawn = wire.encode_report(shapes_of(messages), messages)
         return PreparedReport(
@@ -194,7 +194,7 @@ class Uploader:
     def _inner_key(self, offer: BatchOffer) -> bytes:
         if self._settings.transport is Transport.BITS:
             return NO_PUBLIC_KEY
-        return self._announced.require("analyzer", offer.inner_key)
+        return self._keys.require("analyzer", offer.inner_key)
 
     # The open batch
 
@@ -204,8 +204,8 @@ class Uploader:
         self._require_agreed(offer)
         if not offer.is_open:
             raise LaterRefusal(Reason.BATCH_CLOSED, WAIT)
-        known = self._beliefs.model
-        if offer.model_hash != known.hash and offer.model_hash != self._beliefs.refresh().hash:
+        known = self._documents.model
+        if offer.model_hash != known.hash and offer.model_hash != self._documents.refresh().hash:
             raise LaterRefusal(Reason.STALE_MODEL, WAIT, "the services are about to agree")
         self._require_order(offer)
         return offer
@@ -221,7 +221,7 @@ class Uploader:
 
     def _require_order(self, offer: BatchOffer) -> None:
         """A batch has the model of its time, since its noise is that of its index."""
-        version = self._beliefs.model.version
+        version = self._documents.model.version
         later = self._plan.publication.name != "every" and offer.index > version
         if offer.index != version and not later:
             raise Refusal(Reason.STALE_MODEL, f"model {version} for batch {offer.index}")

@@ -6,11 +6,9 @@ from collections.abc import Iterable
 from importlib.metadata import version
 from typing import Any
 
+from croupier.service.http.media_types import BATCH_TYPE, RECORDS_TYPE, SHARE_TYPE, SIGNATURE
 from croupier.service.http.problems import MEDIA_TYPE
 from croupier.service.http.reasons import Reason
-from croupier.service.messages.handover import BATCH_TYPE, SHARE_TYPE, SIGNATURE
-
-RECORDS_TYPE = "application/vnd.croupier.records"
 
 Document = dict[str, Any]
 

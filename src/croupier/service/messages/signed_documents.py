@@ -18,7 +18,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from croupier.errors import DocumentError, SignatureError
 from croupier.model import Model, canonical
-from croupier.wire import KEY_ID
+from croupier.packing import fits, raw
+from croupier.wire import KEY_ID, PLAN_ID
 
 Trusted = Mapping[bytes, Ed25519PublicKey]
 """Key id to the public key that signatures are checked with."""
@@ -155,6 +156,12 @@ def verify_batch(body: bytes, header: str, trusted: Trusted) -> None:
     except ValueError as error:
         raise SignatureError(f"signature must be two hex numbers, got {header!r}") from error
     verify(BATCH, body, *given, trusted)
+
+
+def signed_share(plan_id: str, batch: int, share: bytes) -> bytes:
+    """What the signature on a sum of shares is over: it is good for one batch of one plan."""
+    bound = raw("plan_id", plan_id, PLAN_ID) + fits("batch", batch).to_bytes(4, "little")
+    return b"share" + bound + share
 
 
 # The ledger

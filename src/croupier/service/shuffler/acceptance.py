@@ -84,7 +84,7 @@ class UploadRules:
 def upload_rules(sizes: CarriedSizes, index: int) -> UploadRules:
     """The rules while batch ``index`` is the newest."""
     plan = sizes.plan
-    length = sizes.carriage.length(index)
+    length = sizes.transport.length(index)
     return UploadRules(plan.schedule.batches, plan.terms.max_participations, length)
 
 

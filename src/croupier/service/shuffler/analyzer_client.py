@@ -11,10 +11,10 @@ import httpx
 
 from croupier.errors import CroupierError, DocumentError, SignatureError
 from croupier.model import Model
+from croupier.service.http.media_types import BATCH_TYPE, SHARE_TYPE, SIGNATURE
 from croupier.service.http.reasons import Reason
 from croupier.service.keys.peer_keys import PeerKeys
 from croupier.service.messages import signed_documents
-from croupier.service.messages.handover import BATCH_TYPE, SHARE_TYPE, SIGNATURE
 from croupier.service.shuffler.rows import ReleasedBatch
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -15,7 +15,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from croupier.service.console import ShufflerView, console_routes
 from croupier.service.http import guards, logs, metrics, problems, responses
 from croupier.service.http.openapi import shuffler_api
 from croupier.service.http.reasons import Reason, Refusal
@@ -24,9 +23,9 @@ from croupier.service.shuffler.decrypt_pool import DecryptPool
 from croupier.service.shuffler.group_commit import GroupCommit
 from croupier.service.shuffler.metrics import ShufflerMetrics
 from croupier.service.shuffler.open_batch import OpenBatch
+from croupier.service.shuffler.parts import ShufflerParts
 from croupier.service.shuffler.rows import BatchState
 from croupier.service.shuffler.upload import ReportReceiver, ReportVerdict
-from croupier.service.startup import ShufflerParts
 
 PREFIX, SUFFIX = "/v1/plans/", "/reports"
 JSON = b"application/json"
@@ -37,7 +36,7 @@ class ShufflerApp:
     """An ASGI application over the shuffler's parts.
 
     ``courier`` carries complete batches to the analyzer while the application's lifespan lasts;
-    tests run its steps themselves. ``pages`` are further routes, such as the console's.
+    tests run its steps themselves. ``pages`` makes further routes, such as the console's.
     """
 
     def __init__(
@@ -45,23 +44,28 @@ class ShufflerApp:
         parts: ShufflerParts,
         *,
         transport: httpx.AsyncBaseTransport | None = None,
-        pages: Sequence[BaseRoute] = (),
+        pages: Callable[[ShufflerApp], Sequence[BaseRoute]] = lambda _: (),
     ) -> None:
         self.parts = parts
         self.metrics = ShufflerMetrics()
-        self.newest = OpenBatch(parts.store, parts.plan.id)
+        self.open_batch = OpenBatch(parts.store, parts.plan.id)
         limits = parts.settings.limits
         self._commits = GroupCommit(parts.store.take, limits.queue_length)
-        self.openers = DecryptPool(limits.openers, "shuffler")
-        self._reception = ReportReceiver(
-            parts.carriage, parts.keyring, self.newest, self._commits, limits, self.openers
+        self.decrypt_pool = DecryptPool(limits.openers, "shuffler")
+        self._receiver = ReportReceiver(
+            parts.transport,
+            parts.keyring,
+            self.open_batch,
+            self._commits,
+            limits,
+            self.decrypt_pool,
         )
-        self.courier = Courier(parts, self.newest, self.metrics, transport)
+        self.courier = Courier(parts, self.open_batch, self.metrics, transport)
         self._log = logs.logger("shuffler")
         self._draining = False
         self._reports_path = f"{PREFIX}{parts.plan.id}{SUFFIX}"
         self._routed = Starlette(
-            routes=[*self._routes(), *self._console(), *pages],
+            routes=[*self._routes(), *pages(self)],
             exception_handlers=responses.EXCEPTION_HANDLERS,
             lifespan=self._lifespan,
         )
@@ -85,15 +89,15 @@ class ShufflerApp:
         self.drain()
         await self.courier.close()
         await self._commits.drain()
-        await self.openers.close()
-        self.newest.close()
+        await self.decrypt_pool.close()
+        self.open_batch.close()
 
     # Reports
 
     async def _take_upload(self, scope: Any, receive: Any) -> tuple[int, list[Any], bytes]:
         """Status, headers and body of the answer to an upload."""
         try:
-            verdicts = await self._reception.take(await self._read_admitted(scope, receive))
+            verdicts = await self._receiver.take(await self._read_admitted(scope, receive))
         except Refusal as refusal:
             self.metrics.reports.add(refusal.reason)
             return _raw_response(problems.problem(refusal))
@@ -138,17 +142,10 @@ class ShufflerApp:
             Route("/v1/plans/{plan}/reports", responses.answer_healthy, methods=["POST"]),
         ]
 
-    def _console(self) -> list[Route]:
-        """The operator's page, unless it is turned off."""
-        sight = ShufflerView(
-            self.parts,
-            self.newest,
-            self.metrics,
-            lambda: self.courier.trouble,
-            lambda: self._draining,
-        )
-        wanted = self.parts.settings.console
-        return console_routes(sight.snapshot, self.newest.read) if wanted else []
+    @property
+    def draining(self) -> bool:
+        """Whether nothing new is taken any more."""
+        return self._draining
 
     async def _keys(self, _request: Request) -> Response:
         self.parts.keyring.refresh()
@@ -162,9 +159,9 @@ class ShufflerApp:
         """What a device must know to report now."""
         if request.path_params["plan"] != self.parts.plan.id:
             raise Refusal(Reason.WRONG_PLAN)
-        await self.newest.confirm()
-        batch = await self.newest.require()
-        if self.newest.ended:
+        await self.open_batch.confirm()
+        batch = await self.open_batch.require()
+        if self.open_batch.ended:
             raise Refusal(Reason.PLAN_ENDED)
         self.parts.keyring.refresh()
         document = {
@@ -173,19 +170,21 @@ class ShufflerApp:
             "attempt": batch.attempt,
             "state": str(batch.state),
             "size": batch.size,
-            "transport": self.parts.carriage.transport.name.lower(),
+            "transport": self.parts.transport.kind.name.lower(),
             "model_version": batch.model_version,
             "model_hash": batch.model_hash,
             "key": self.parts.keyring.sealing_key.public_bytes_raw().hex(),
             "inner_key": batch.inner_key.hex() if any(batch.inner_key) else None,
-            "record_length": self._reception.record_length(batch.index),
+            "record_length": self._receiver.record_length(batch.index),
         }
         return JSONResponse(document, headers={"cache-control": "no-store"})
 
     async def _metrics(self, _request: Request) -> Response:
-        batch = await self.newest.refresh()
-        self.metrics.show_batch(batch, self.newest.waiting_seconds)
-        self.metrics.gauges.set(queue_length=self._commits.length, openers=len(self.openers.ready))
+        batch = await self.open_batch.refresh()
+        self.metrics.show_batch(batch, self.open_batch.waiting_seconds)
+        self.metrics.gauges.set(
+            queue_length=self._commits.length, openers=len(self.decrypt_pool.ready)
+        )
         if batch is not None:
             charged = batch.index + (batch.state not in (BatchState.OPEN, BatchState.SEALED))
             left = self.parts.plan.schedule.batches - charged
@@ -196,13 +195,13 @@ class ShufflerApp:
         """Why this process should not get traffic."""
         if self._draining:
             return ["the service is shutting down"]
-        if await self.newest.refresh() is None:
+        if await self.open_batch.refresh() is None:
             return ["the analyzer's first model has not been fetched yet"]
         return []
 
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
-        self.openers.start()
+        self.decrypt_pool.start()
         carrying = asyncio.create_task(self.courier.run())
         try:
             yield

@@ -23,8 +23,8 @@ from croupier.service.http.metrics import INTERNAL
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.keys.peer_keys import PeerKeys
 from croupier.service.messages import signed_documents
-from croupier.service.messages.handover import signed_share
 from croupier.service.messages.sealing import NO_PUBLIC_KEY
+from croupier.service.messages.signed_documents import signed_share
 from croupier.service.settings import ShortBatchPolicy
 from croupier.service.shuffler.analyzer_client import (
     AnalyzerClient,
@@ -34,8 +34,8 @@ from croupier.service.shuffler.analyzer_client import (
 )
 from croupier.service.shuffler.metrics import ShufflerMetrics
 from croupier.service.shuffler.open_batch import OpenBatch
+from croupier.service.shuffler.parts import ShufflerParts
 from croupier.service.shuffler.rows import Basis, BatchRow, BatchState, ReleasedBatch
-from croupier.service.startup import ShufflerParts
 from croupier.service.storage.leases import Lease
 from croupier.wire import Transport
 
@@ -48,7 +48,7 @@ class Courier:
     def __init__(
         self,
         parts: ShufflerParts,
-        newest: OpenBatch,
+        open_batch: OpenBatch,
         metrics: ShufflerMetrics,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
@@ -56,7 +56,7 @@ class Courier:
         self._parts = parts
         self._store = parts.store
         self._settings = parts.settings.courier
-        self._newest = newest
+        self._open_batch = open_batch
         self._metrics = metrics
         trust, patience = PeerKeys("analyzer", parts.trusted), self._settings.timeout
         self._analyzer = AnalyzerClient(
@@ -87,12 +87,14 @@ class Courier:
 
     async def step(self) -> bool:
         """Take the next step of the plan; False if there is none to take."""
-        batch = await self._newest.refresh()
+        batch = await self._open_batch.refresh()
         if batch is None:
             return await self._begin_plan()
         if batch.state is BatchState.OPEN and batch.room:
             await self._mend_short_batch(batch)
-        lease = await self._run_in_thread(partial(self._store.lease, self._owner, self._settings.lease))
+        lease = await self._run_in_thread(
+            partial(self._store.lease, self._owner, self._settings.lease)
+        )
         return lease is not None and await self._carry_batch(lease)
 
     async def settle(self) -> None:
@@ -150,7 +152,7 @@ class Courier:
         rules = self._parts.settings.batches
         if (
             rules.short is ShortBatchPolicy.WAIT
-            or self._newest.waiting_seconds < rules.after_seconds
+            or self._open_batch.waiting_seconds < rules.after_seconds
         ):
             return
         if rules.short is ShortBatchPolicy.PAD:
@@ -172,7 +174,7 @@ class Courier:
             await self._run_in_thread(partial(self._store.scrub, lease.plan_id))
         finally:
             await self._run_in_thread(partial(self._store.give_back, lease))
-            await self._newest.refresh()
+            await self._open_batch.refresh()
         return True
 
     async def _hand_on(self, lease: Lease) -> None:
@@ -191,7 +193,9 @@ class Courier:
         key = await self._inner_key()
         await self._analyzer.require_published(lease.plan_id, learnt)
         basis = Basis(learnt.model_version, learnt.model_hash, key)
-        await self._run_in_thread(partial(self._store.acknowledge, lease.plan_id, lease.batch, basis))
+        await self._run_in_thread(
+            partial(self._store.acknowledge, lease.plan_id, lease.batch, basis)
+        )
         self._metrics.deliveries.add(None)
         self._log.info(
             "batch acknowledged",
@@ -231,7 +235,7 @@ class Courier:
         The list is asked for either way: models may be signed by a key that it announces.
         """
         key = await self._analyzer.sealing_key()
-        return NO_PUBLIC_KEY if self._parts.carriage.transport is Transport.BITS else key
+        return NO_PUBLIC_KEY if self._parts.transport.kind is Transport.BITS else key
 
     async def _run_in_thread(self, work: Callable[[], Answer]) -> Answer:
         """Work of the store, off the event loop."""

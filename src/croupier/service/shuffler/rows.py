@@ -7,9 +7,10 @@ from enum import StrEnum
 
 from croupier.plan import Plan
 from croupier.service.http.reasons import Reason, Refusal
-from croupier.service.messages.sealing import NO_PUBLIC_KEY
+from croupier.service.messages.sealing import NO_PUBLIC_KEY, Binding
 from croupier.service.storage.columns import read_plan
 from croupier.service.storage.database import Row, Transaction
+from croupier.wire import Transport
 
 
 class BatchState(StrEnum):
@@ -67,6 +68,17 @@ class BatchRow:
     def room(self) -> int:
         """Reports that are missing."""
         return self.size - self.filled
+
+    def binding(self, transport: Transport) -> Binding:
+        """What reports for the batch are bound to."""
+        return Binding(
+            transport,
+            self.plan_id,
+            self.index,
+            self.model_version,
+            self.model_hash,
+            self.inner_key,
+        )
 
 
 @dataclass(frozen=True)

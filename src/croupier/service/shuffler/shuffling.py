@@ -13,7 +13,7 @@ import numpy as np
 
 from croupier.coins import SystemCoins
 from croupier.plan import Plan
-from croupier.service.shuffler.transports import PlanTransport
+from croupier.service.messages.transports import PlanTransport
 from croupier.service.storage.columns import array_of, bytes_of
 from croupier.service.storage.database import DatabaseError, Transaction
 from croupier.shuffler import Batch, Messages, Report, Shapes, Shuffler, shuffle
@@ -24,7 +24,7 @@ class CarriedSizes:
     """What the shuffler role needs of a plan, with the shapes that its transport gives reports."""
 
     plan: Plan
-    carriage: PlanTransport
+    transport: PlanTransport
 
     @property
     def id(self) -> str:
@@ -37,11 +37,11 @@ class CarriedSizes:
 
     def shapes(self, index: int) -> Shapes:
         """What every report of batch ``index`` looks like."""
-        return self.carriage.shapes(index)
+        return self.transport.shapes(index)
 
     def closing(self, index: int) -> frozenset[str] | None:
         """Channels that are released when batch ``index`` is complete; None for all of them."""
-        return self.carriage.closing(index)
+        return self.transport.closing(index)
 
 
 def shuffle_batch(
@@ -51,7 +51,7 @@ def shuffle_batch(
     role = resume_shuffler(sizes, index, held)
     batch: Batch | None = None
     for payload in payloads:
-        messages = sizes.carriage.unpack(index, payload)
+        messages = sizes.transport.unpack(index, payload)
         batch = role.collect(Report(sizes.id, index, messages))
     if batch is None:
         raise DatabaseError(f"batch {index} of {sizes.id} is sealed with {role.waiting} reports")

@@ -15,11 +15,11 @@ from croupier import wire
 from croupier.plan import Plan
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.messages.signed_documents import LedgerEntry
+from croupier.service.messages.transports import BitsTransport, PlanTransport
 from croupier.service.shuffler import acceptance, attempts, plan_lifecycle, rows, transitions
 from croupier.service.shuffler.acceptance import Upload
 from croupier.service.shuffler.rows import Basis, BatchRow, BatchState, PlanRow, ReleasedBatch
 from croupier.service.shuffler.shuffling import CarriedSizes, read_held, shuffle_batch
-from croupier.service.shuffler.transports import BitsTransport, PlanTransport
 from croupier.service.storage import dropped_attempts, leases, ledger
 from croupier.service.storage.database import Database, Transaction
 from croupier.service.storage.leases import Lease
@@ -37,12 +37,12 @@ class ShufflerStore:
         self,
         database: Database,
         *,
-        carriage: Callable[[Plan], PlanTransport] = BitsTransport,
+        transport: Callable[[Plan], PlanTransport] = BitsTransport,
         sign: Callable[[bytes], str] = _unsigned,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._database = database
-        self._carriage = carriage
+        self._transport = transport
         self._sign = sign
         self._clock = clock
         self._known: dict[str, CarriedSizes] = {}
@@ -100,7 +100,7 @@ class ShufflerStore:
         """Plans never change, so each is read once."""
         if plan_id not in self._known:
             plan = rows.read_opened_plan(transaction, plan_id)
-            self._known[plan_id] = CarriedSizes(plan, self._carriage(plan))
+            self._known[plan_id] = CarriedSizes(plan, self._transport(plan))
         return self._known[plan_id]
 
     # Uploads
@@ -132,7 +132,7 @@ class ShufflerStore:
         desk = acceptance.read_judge(transaction, plan, batch, rules, uploads)
         found = [desk.judge(upload) for upload in uploads]
         acceptance.store_accepted(transaction, desk)
-        if sizes.carriage.transport is Transport.SHARES:
+        if sizes.transport.kind is Transport.SHARES:
             attempts.note_participants(
                 transaction, batch, [mine.account for _, mine in desk.accepted]
             )
@@ -147,7 +147,8 @@ class ShufflerStore:
             sizes = self._carried_sizes(transaction, plan_id)
         if before.state is not BatchState.OPEN or before.filled < floor:
             return 0
-        made = [sizes.carriage.nobody(before) for _ in range(before.room)]
+        binding = before.binding(sizes.transport.kind)
+        made = [sizes.transport.make_empty_payload(binding) for _ in range(before.room)]
         with self._database.transaction() as transaction:
             batch = rows.lock_newest_batch(transaction, plan_id)
             # Emptied in the meantime, it would stay short, or below the floor.
@@ -205,7 +206,7 @@ class ShufflerStore:
             payloads = transitions.read_payloads(transaction, batch)
             held = read_held(transaction, plan_id)
         made, held = shuffle_batch(sizes, batch.index, payloads, held)
-        parcel = sizes.carriage.pack(made, batch)
+        parcel = sizes.transport.pack(made, batch.binding(sizes.transport.kind))
         signature = self._sign(parcel.body)
         with self._database.transaction() as transaction:
             now = rows.lock_newest_batch(transaction, plan_id)
@@ -228,7 +229,7 @@ class ShufflerStore:
         if found.seeds is None:
             return transitions.require_same_set(found, opened)
         try:
-            masks = sizes.carriage.combine(index, found.seeds, opened)
+            masks = sizes.transport.combine(index, found.seeds, opened)
         except Refusal as refusal:
             self._drop_attempt(sizes.plan, index, opened, attempt, refusal)
             raise

@@ -12,10 +12,10 @@ from croupier import wire
 from croupier.plan import Plan
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.messages import share_counts
+from croupier.service.messages.transports import PackedBatch
 from croupier.service.shuffler import attempts, plan_lifecycle
 from croupier.service.shuffler.rows import Basis, BatchRow, BatchState, ReleasedBatch
 from croupier.service.shuffler.shuffling import write_held
-from croupier.service.shuffler.transports import PackedBatch
 from croupier.service.storage import ledger
 from croupier.service.storage.database import DatabaseError, Transaction
 from croupier.shuffler import Messages

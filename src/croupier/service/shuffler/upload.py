@@ -16,6 +16,7 @@ from croupier.errors import WireError
 from croupier.packing import channels, packed_length
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.messages.sealing import OVERHEAD
+from croupier.service.messages.transports import REMEMBERED, PlanTransport
 from croupier.service.messages.unsealing import DecryptJob, open_seal
 from croupier.service.settings import LimitSettings
 from croupier.service.shuffler.acceptance import Upload
@@ -23,7 +24,6 @@ from croupier.service.shuffler.decrypt_pool import DecryptPool
 from croupier.service.shuffler.group_commit import GroupCommit
 from croupier.service.shuffler.open_batch import OpenBatch
 from croupier.service.shuffler.rows import BatchRow
-from croupier.service.shuffler.transports import REMEMBERED, PlanTransport
 from croupier.shuffler import Shapes
 from croupier.wire import Record
 
@@ -72,22 +72,22 @@ class ReportReceiver:
 
     def __init__(
         self,
-        carriage: PlanTransport,
+        transport: PlanTransport,
         keys: PrivateKeys,
-        newest: OpenBatch,
+        open_batch: OpenBatch,
         commits: GroupCommit[Upload, Reason | None],
         limits: LimitSettings,
-        openers: DecryptPool,
+        decrypt_pool: DecryptPool,
     ) -> None:
-        self._carriage = carriage
-        self._plan = carriage.plan
+        self._transport = transport
+        self._plan = transport.plan
         self._keys = keys
-        self._newest = newest
+        self._open_batch = open_batch
         self._commits = commits
         self._limits = limits
         self._sealed_length = lru_cache(REMEMBERED)(self._compute_length)
-        self._openers = openers
-        self._spare_bits = lru_cache(8)(lambda index: SpareBits.of(carriage.shapes(index)))
+        self._decrypt_pool = decrypt_pool
+        self._spare_bits = lru_cache(8)(lambda index: SpareBits.of(transport.shapes(index)))
 
     def record_length(self, index: int) -> int:
         """Bytes of one record for batch ``index``."""
@@ -96,10 +96,10 @@ class ReportReceiver:
     async def take(self, body: bytes) -> list[ReportVerdict]:
         """What became of every record in the body; refused as a whole if it cannot be read."""
         records = self._read_records(body)
-        batch = await self._newest.require()
+        batch = await self._open_batch.require()
         if any(_differs(record, batch) for record in records):
-            await self._newest.confirm()
-            batch = await self._newest.require()
+            await self._open_batch.confirm()
+            batch = await self._open_batch.require()
         return await self._commit(body, records, await self._open_records(records, batch))
 
     def _read_records(self, body: bytes) -> list[Record]:
@@ -115,12 +115,12 @@ class ReportReceiver:
     def _compute_length(self, index: int) -> int:
         """Bytes of the sealed part; beyond the last batch the last one's, to be refused later."""
         last = self._plan.schedule.batches - 1
-        return self._carriage.length(min(index, last)) + OVERHEAD
+        return self._transport.length(min(index, last)) + OVERHEAD
 
     async def _open_records(self, records: Sequence[Record], batch: BatchRow) -> list[Opened]:
         """Every record's payload; only those are opened that could be good for something."""
         keys = [self._find_key(record, batch) for record in records]
-        prefix = self._carriage.binding(batch).outer_prefix
+        prefix = batch.binding(self._transport.kind).outer_prefix
         if len(records) <= OPENED_HERE:
             payloads = _open_few(records, keys, prefix)
         else:
@@ -135,7 +135,7 @@ class ReportReceiver:
     ) -> list[bytes | None]:
         """By the helpers, as far as there are any."""
         jobs = _make_jobs(records, keys, prefix)
-        answers = await self._openers.open([job for _, job in jobs])
+        answers = await self._decrypt_pool.open([job for _, job in jobs])
         found: list[bytes | None] = [None] * len(records)
         for (places, _), payloads in zip(jobs, answers, strict=True):
             for place, payload in zip(places, payloads, strict=True):
@@ -143,7 +143,7 @@ class ReportReceiver:
         return found
 
     def _find_key(self, record: Record, batch: BatchRow) -> Opening:
-        if record.transport is not self._carriage.transport:
+        if record.transport is not self._transport.kind:
             return Reason.MALFORMED
         if _differs(record, batch):
             return Reason.BATCH_CLOSED

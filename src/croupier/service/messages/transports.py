@@ -1,6 +1,6 @@
 """How the reports of a plan travel through the shuffler: payloads in, rows, a batch's bytes out.
 
-A carriage knows the bytes of one transport. It permutes nothing: rows are moved by the shuffler
+A transport knows the bytes of one transport. It permutes nothing: rows are moved by the shuffler
 role between ``unpack`` and ``pack``.
 """
 
@@ -22,8 +22,8 @@ from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.messages import sealing, share_counts, shares
 from croupier.service.messages.missing_reports import least_opened
 from croupier.service.messages.records import make_payload
+from croupier.service.messages.sealing import NO_PUBLIC_KEY, Binding
 from croupier.service.messages.signed_documents import key_id
-from croupier.service.shuffler.rows import BatchRow
 from croupier.shuffler import Batch, Messages, Shapes
 from croupier.wire import Transport
 
@@ -42,7 +42,7 @@ class PackedBatch:
 class PlanTransport(ABC):
     """One transport of one plan."""
 
-    transport: ClassVar[Transport]
+    kind: ClassVar[Transport]
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -54,11 +54,11 @@ class PlanTransport(ABC):
     def _shapes(self, index: int) -> Shapes:
         """What a payload of batch ``index`` looks like as rows."""
 
-    def nobody(self, batch: BatchRow) -> bytes:
+    def make_empty_payload(self, binding: Binding) -> bytes:
         """A payload of phi = 0 for an open batch, made as any device makes one."""
         zeros = np.zeros(self.plan.layout.size)
-        messages = self._protocol.release(batch.index).randomize(zeros, SystemCoins())
-        return make_payload(self.plan, messages, self.binding(batch))
+        messages = self._protocol.release(binding.batch).randomize(zeros, SystemCoins())
+        return make_payload(self.plan, messages, binding)
 
     def closing(self, index: int) -> frozenset[str] | None:
         """Channels of payloads that the shuffler hands on when batch ``index`` is complete."""
@@ -72,10 +72,10 @@ class PlanTransport(ABC):
         """The rows of a payload."""
         return wire.decode_report(self.shapes(index), payload)
 
-    def pack(self, shuffled: Batch, batch: BatchRow) -> PackedBatch:
+    def pack(self, shuffled: Batch, binding: Binding) -> PackedBatch:
         """The bytes of a shuffled batch."""
-        shapes = self.released_shapes(batch.index)
-        return PackedBatch(wire.encode_batch(self._header(batch), shapes, shuffled.messages))
+        shapes = self.released_shapes(binding.batch)
+        return PackedBatch(wire.encode_batch(self._header(binding), shapes, shuffled.messages))
 
     def released_shapes(self, index: int) -> Shapes:
         """What is released with batch ``index``: channels that close, over all their batches."""
@@ -93,31 +93,19 @@ class PlanTransport(ABC):
 
     def combine(self, index: int, seeds: bytes, opened: bytes) -> bytes:
         """The masks of a batch's counts, added up over the reports that opened."""
-        raise Refusal(Reason.NOT_FOUND, f"reports travel as {self.transport.name.lower()}")
+        raise Refusal(Reason.NOT_FOUND, f"reports travel as {self.kind.name.lower()}")
 
-    def binding(self, batch: BatchRow) -> sealing.Binding:
-        """What reports for a batch are bound to."""
-        return sealing.Binding(
-            self.transport,
-            batch.plan_id,
-            batch.index,
-            batch.model_version,
-            batch.model_hash,
-            batch.inner_key,
-        )
-
-    def _header(self, batch: BatchRow) -> wire.BatchHeader:
-        sealed = batch.inner_key != sealing.NO_PUBLIC_KEY
-        name = key_id(batch.inner_key) if sealed else wire.NO_KEY
-        return wire.BatchHeader(
-            self.transport, batch.plan_id, batch.index, batch.size, batch.model_hash, name
-        )
+    def _header(self, binding: Binding) -> wire.BatchHeader:
+        sealed = binding.inner_key != NO_PUBLIC_KEY
+        name = key_id(binding.inner_key) if sealed else wire.NO_KEY
+        index, users = binding.batch, self.plan.users(binding.batch)
+        return wire.BatchHeader(self.kind, binding.plan_id, index, users, binding.model_hash, name)
 
 
 class BitsTransport(PlanTransport):
     """The default: the shuffler reads the bits that it permutes."""
 
-    transport = Transport.BITS
+    kind = Transport.BITS
 
     def _shapes(self, index: int) -> Shapes:
         return self._plain(index)
@@ -126,7 +114,7 @@ class BitsTransport(PlanTransport):
 class SealedTransport(PlanTransport):
     """Every row is sealed for the analyzer, and permuted unread."""
 
-    transport = Transport.SEALED
+    kind = Transport.SEALED
 
     def _shapes(self, index: int) -> Shapes:
         return sealing.sealed_shapes(self._plain(index))
@@ -140,7 +128,7 @@ class SharesTransport(PlanTransport):
     still be begun again.
     """
 
-    transport = Transport.SHARES
+    kind = Transport.SHARES
 
     def _shapes(self, index: int) -> Shapes:
         size = self._size(index)
@@ -155,11 +143,11 @@ class SharesTransport(PlanTransport):
         """All of a payload."""
         return None  # noqa: RET501 - an answer, not the lack of one
 
-    def pack(self, shuffled: Batch, batch: BatchRow) -> PackedBatch:
+    def pack(self, shuffled: Batch, binding: Binding) -> PackedBatch:
         """The sealed halves, and the seeds in the same order."""
         seeds, released = shares.split_rows(shuffled.messages[shares.REPORT])
-        shapes = self.released_shapes(batch.index)
-        body = wire.encode_batch(self._header(batch), shapes, released)
+        shapes = self.released_shapes(binding.batch)
+        body = wire.encode_batch(self._header(binding), shapes, released)
         return PackedBatch(body, seeds.tobytes())
 
     def released_shapes(self, index: int) -> Shapes:
@@ -187,7 +175,7 @@ class SharesTransport(PlanTransport):
 
 
 _CARRIAGES: dict[Transport, type[PlanTransport]] = {
-    kind.transport: kind for kind in (BitsTransport, SealedTransport, SharesTransport)
+    one.kind: one for one in (BitsTransport, SealedTransport, SharesTransport)
 }
 
 
