@@ -15,10 +15,13 @@ import numpy as np
 import pytest
 
 import croupier
+from croupier import client as client_module
 from croupier import wire
 from croupier.analyzer import Analyzer
 from croupier.client import Client
+from croupier.contribution import contribution
 from croupier.plan import Plan
+from croupier.service.device import verification
 from croupier.service.device.device import Device, Ticket
 from croupier.service.device.http import UnreachableError
 from croupier.service.device.ledger import ParticipationLedger, StateError
@@ -490,6 +493,26 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(Client, "report", noted)
     return batches
+
+
+def test_a_report_takes_one_client_and_one_contribution(
+    here: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = {"clients": 0, "contributions": 0}
+
+    def counted(name: str, made: Callable[..., Any]) -> Callable[..., Any]:
+        def once_more(*arguments: Any) -> Any:
+            counts[name] += 1
+            return made(*arguments)
+
+        return once_more
+
+    monkeypatch.setattr(verification, "Client", counted("clients", Client))
+    monkeypatch.setattr(client_module, "contribution", counted("contributions", contribution))
+    with here.device(0) as device:
+        queue(device)
+        assert device.flush() is UploadOutcome.ACCEPTED
+    assert counts == {"clients": 1, "contributions": 1}
 
 
 AGAIN = [

@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from croupier import wire
-from croupier.client import Client
-from croupier.contribution import contribution
+from croupier.contribution import checked_features
 from croupier.model import Model
 from croupier.packing import sized
 from croupier.plan import Plan
@@ -140,8 +139,9 @@ class Device:
 
         ``mask`` marks the arms that are available. The choice stays open until its reward comes.
         """
-        client = Client(self.plan)
-        client.update(self.model)
+        model = self.model
+        client = self._documents.client
+        client.update(model)
         arm = int(client.choose(features, mask).arm)
         chosen = np.asarray(features, dtype=np.float64)[arm]
         choice = OpenChoice(secrets.token_hex(8), tuple(chosen.tolist()))
@@ -156,7 +156,7 @@ class Device:
         self._require_in()
         state = self._files.state
         choice = state.find(ticket if isinstance(ticket, str) else ticket.id)
-        contribution(self.plan.layout, choice.feature, value)
+        self._require_reportable(choice, value)
         if state.queued is not None:
             raise Refusal(Reason.DUPLICATE_USER, "a report is queued already")
         self._uploader.require_allowance()
@@ -188,6 +188,12 @@ class Device:
         self._files.ledger.opt_out()
         self._files.forget()
         self._documents.forget()
+
+    def _require_reportable(self, choice: OpenChoice, value: float) -> None:
+        """What the client would refuse is refused while the choice is still open."""
+        layout = self.plan.layout
+        checked_features(layout, choice.feature, "feature")
+        layout.unit_reward(value)
 
     def _require_in(self) -> None:
         if self.opted_out:

@@ -10,7 +10,6 @@ from dataclasses import replace
 from enum import Enum
 
 from croupier import wire
-from croupier.client import Client
 from croupier.plan import Plan
 from croupier.service.device.http import WAIT, BatchOffer, LaterRefusal, ServiceClient
 from croupier.service.device.settings import DeviceSettings
@@ -176,9 +175,12 @@ class Uploader:
         queued = self._files.state.queued
         if queued is None:
             raise ValueError("queued must be a report, got None")
-        client = Client(self._plan)
-        client.update(self._documents.model, offer.index)
-        return client.report(queued.feature, queued.reward).messages
+        client = self._documents.client
+        try:
+            client.update(self._documents.model, offer.index)
+            return client.report(queued.feature, queued.reward).messages
+        finally:
+            self._documents.end_client()
 
     def _package(self, offer: BatchOffer, messages: Messages) -> PreparedReport:
         model = self._documents.model

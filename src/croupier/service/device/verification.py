@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TypeVar
 
+from croupier.client import Client
 from croupier.errors import CroupierError, SignatureError
 from croupier.model import Model
 from croupier.plan import Plan
@@ -116,10 +117,11 @@ class VerifiedDocuments:
         self._announced = announced
         self._plan: Plan | None = None
         self._model: Model | None = None
+        self._client: Client | None = None
 
     def forget(self) -> None:
         """Hold nothing in memory."""
-        self._plan = self._model = None
+        self._plan = self._model = self._client = None
 
     @property
     def plan(self) -> Plan:
@@ -127,6 +129,17 @@ class VerifiedDocuments:
         if self._plan is None:
             self._plan = self._read_verified(PLAN, self._require_agreed) or self._fetch_plan()
         return self._plan
+
+    @property
+    def client(self) -> Client:
+        """The client of the report that is being made, from its choice until it is randomised."""
+        if self._client is None:
+            self._client = Client(self.plan)
+        return self._client
+
+    def end_client(self) -> None:
+        """The next report begins afresh: what was spent is counted on disk, not by a client."""
+        self._client = None
 
     @property
     def model(self) -> Model:
