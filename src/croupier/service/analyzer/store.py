@@ -12,9 +12,9 @@ from collections.abc import Callable
 import numpy as np
 
 from croupier.analyzer import Analyzer
-from croupier.client import deployable
 from croupier.model import Model
 from croupier.plan import Plan
+from croupier.protocols.base import require_protocol
 from croupier.service.analyzer import rows, share_sums
 from croupier.service.analyzer.rows import Floats, PublishedModel, ReceivedBatch
 from croupier.service.http.reasons import Reason, Refusal
@@ -115,7 +115,7 @@ class AnalyzerStore:
             known = rows.read_answer(transaction, arrival)
         if known is not None:
             return known
-        released = deployable(plan).release(batch.index).analyze(batch.messages)
+        released = require_protocol(plan.mechanism).release(batch.index).analyze(batch.messages)
         with self._database.transaction() as transaction:
             rows.lock_plan(transaction, plan.id)
             known = rows.read_answer(transaction, arrival)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from croupier.client import deployable
 from croupier.errors import RefusedError
 from croupier.plan import Plan
-from croupier.protocols.base import AdditiveRelease
+from croupier.protocols.base import AdditiveRelease, require_protocol
 
 
 def additive_release(plan: Plan, index: int) -> AdditiveRelease:
     """The release of batch ``index``, if its reports can be split into shares."""
-    release = deployable(plan).release(index)
+    release = require_protocol(plan.mechanism).release(index)
     if not isinstance(release, AdditiveRelease):
         raise RefusedError(f"reports of {plan.protocol} cannot be split into shares")
     return release

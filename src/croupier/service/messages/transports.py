@@ -14,10 +14,10 @@ from typing import ClassVar
 import numpy as np
 
 from croupier import wire
-from croupier.client import deployable
 from croupier.coins import SystemCoins
 from croupier.errors import RefusedError
 from croupier.plan import Plan
+from croupier.protocols.base import require_protocol
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.messages import sealing, share_counts, shares
 from croupier.service.messages.missing_reports import least_opened
@@ -46,7 +46,7 @@ class PlanTransport(ABC):
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self._protocol = deployable(plan)
+        self._protocol = require_protocol(plan.mechanism)
         self._plain = lru_cache(REMEMBERED)(plan.shapes)
         self.shapes = lru_cache(REMEMBERED)(self._shapes)
 
