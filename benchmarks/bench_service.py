@@ -40,15 +40,16 @@ from croupier import wire
 from croupier.analyzer import Analyzer
 from croupier.client import Client
 from croupier.plan import Plan
-from croupier.service.operation.layout import Layout, lay_out
-from croupier.service.operation.settings import read_settings, spare_cores
-from croupier.service.operation.startup import open_keyring, shuffler_parts
+from croupier.service.admin.deployment_files import DeploymentFiles, write_deployment
+from croupier.service.http import server
+from croupier.service.messages import sealing
+from croupier.service.messages.signed_documents import key_id
+from croupier.service.settings import read_settings, spare_cores
 from croupier.service.shuffler.app import ShufflerApp
-from croupier.service.shuffler.commits import GroupCommit
-from croupier.service.shuffler.states import Basis
-from croupier.service.travel import sealing
-from croupier.service.travel.documents import key_id
-from croupier.service.web import server
+from croupier.service.shuffler.group_commit import GroupCommit
+from croupier.service.shuffler.parts import assemble_shuffler
+from croupier.service.shuffler.rows import Basis
+from croupier.service.startup import open_keyring
 from croupier.wire import Record, Transport
 
 PER_REQUEST = 32
@@ -108,7 +109,7 @@ def serve_bare(database: Path) -> None:
 
 
 def serve_shuffler(settings: Path) -> None:
-    app = ShufflerApp(shuffler_parts(read_settings(settings)))
+    app = ShufflerApp(assemble_shuffler(read_settings(settings)))
     app.courier.stop()  # only uploads are measured
     _serve(app)
 
@@ -199,9 +200,9 @@ def made_plan() -> Plan:
     )  # fmt: skip
 
 
-def begin(layout: Layout) -> tuple[Plan, Basis, bytes]:
+def begin(layout: DeploymentFiles) -> tuple[Plan, Basis, bytes]:
     """Open the plan as the courier would; the shuffler's public key."""
-    parts = shuffler_parts(read_settings(layout.shuffler))
+    parts = assemble_shuffler(read_settings(layout.shuffler))
     model = Analyzer(parts.plan).model
     basis = Basis(model.version, model.hash)
     parts.store.open_plan(parts.plan, basis)
@@ -283,7 +284,7 @@ def bench(arguments: argparse.Namespace) -> int:
     count, rounds, connections = arguments.reports, arguments.rounds, arguments.connections
     found: dict[str, list[Measured]] = {"bare": [], "single": [], "batched": []}
     with tempfile.TemporaryDirectory(dir=arguments.directory) as directory:
-        layout = lay_out(Path(directory) / "roles", made_plan(), Transport.BITS)
+        layout = write_deployment(Path(directory) / "roles", made_plan(), Transport.BITS)
         with layout.shuffler.open("a") as file:
             file.write(f"[limits]\nopeners = {arguments.openers}\n")
         plan, basis, public = begin(layout)

@@ -7,11 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from croupier.client import deployable
 from croupier.errors import RefusedError
 from croupier.model import Model, ReleasedSums
 from croupier.plan import Plan
-from croupier.protocols.base import RunningSum
+from croupier.protocols.base import RunningSum, require_protocol
 from croupier.shuffler import Batch
 
 
@@ -20,7 +19,7 @@ class Analyzer:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._protocol = deployable(plan)
+        self._protocol = require_protocol(plan.mechanism)
         self._running: RunningSum = self._protocol.running_sum()
         first = plan.policy.first_model(plan.layout.dim)
         self._model = replace(first, plan_id=plan.id)

@@ -12,7 +12,7 @@ from croupier.errors import RefusedError
 from croupier.model import Model
 from croupier.plan import Plan
 from croupier.policies.base import Choice
-from croupier.protocols.base import Protocol
+from croupier.protocols.base import require_protocol
 from croupier.shuffler import Report
 
 
@@ -21,7 +21,7 @@ class Client:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._protocol = deployable(plan)
+        self._protocol = require_protocol(plan.mechanism)
         self._coins: Coins = SystemCoins()
         self._model = plan.policy.first_model(plan.layout.dim)
         self._batch = 0
@@ -78,10 +78,3 @@ class Client:
         messages = self._protocol.release(batch).randomize(row, self._coins)
         self._reported.add(batch)
         return Report(self._plan.id, batch, messages)
-
-
-def deployable(plan: Plan) -> Protocol:
-    """The plan's protocol, or an error where it is a baseline."""
-    if not isinstance(plan.mechanism, Protocol):
-        raise RefusedError(f"{plan.protocol} is a baseline for simulations and cannot be deployed")
-    return plan.mechanism

@@ -13,7 +13,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from croupier.service.console import console_routes
-from croupier.service.web import server
+from croupier.service.http import server
 
 from .tab import Tab
 

@@ -12,7 +12,7 @@ import pytest
 
 from croupier.plan import Plan
 from croupier.service import Device
-from croupier.service.demo.local import LocalServices
+from croupier.service.demo.local_services import LocalServices
 
 from .conftest import Console
 from .snapshots import Snapshot, analyzer, shuffler

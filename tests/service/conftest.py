@@ -10,11 +10,11 @@ from tempfile import TemporaryDirectory
 import psycopg
 import pytest
 
-from croupier.service.analyzer.learning import AnalyzerStore
-from croupier.service.shuffler.batching import ShufflerStore
-from croupier.service.store.database import Database
+from croupier.service.analyzer.store import AnalyzerStore
+from croupier.service.shuffler.store import ShufflerStore
+from croupier.service.storage.database import Database
 
-from .world import Services, noiseless
+from .noiseless_plans import Services, noiseless
 
 KINDS = ("sqlite", "postgresql")
 

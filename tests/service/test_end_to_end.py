@@ -24,14 +24,14 @@ from croupier.plan import Plan
 from croupier.privacy import audit_statistics
 from croupier.protocols.base import ShuffleRelease
 from croupier.protocols.vector_release import VectorSumRelease
-from croupier.service.analyzer.learning import AnalyzerStore
-from croupier.service.analyzer.lessons import Published
-from croupier.service.device.sending import Outcome
+from croupier.service.analyzer.rows import PublishedModel
+from croupier.service.analyzer.store import AnalyzerStore
+from croupier.service.device.upload import UploadOutcome
 from croupier.shuffler import Batch, Messages
 from croupier.simulation import devices
 from croupier.wire import Transport
 
-from .town import Town, town
+from .in_process_deployment import Town, town
 
 Floats = NDArray[np.float64]
 
@@ -81,7 +81,7 @@ class Seen:
     def _report(self, user: int, feature: float) -> None:
         with self.place.device(user) as device:
             device.reward(device.choose([[feature]]), 1.0)
-            assert device.flush() is Outcome.ACCEPTED
+            assert device.flush() is UploadOutcome.ACCEPTED
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def seen(request: pytest.FixtureRequest) -> Iterator[Seen]:
     with town(made(), transport) as place, pytest.MonkeyPatch.context() as patch:
         noted = Seen(place)
 
-        def receive(store: AnalyzerStore, batch: Batch, *rest: Any) -> Published:
+        def receive(store: AnalyzerStore, batch: Batch, *rest: Any) -> PublishedModel:
             noted.views.append(batch.messages)
             return received(store, batch, *rest)
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from croupier.service.shuffler.states import State
+from croupier.service.shuffler.rows import BatchState
 
-from .shared_simulation import TREE, SharedSimulation
-from .simulation import PLAN, USERS, Fault, Moment, Simulation
+from .faulty_deployment import PLAN, USERS, Fault, Moment, Simulation
+from .faulty_shared_deployment import TREE, SharedSimulation
 
 Places = Callable[[str], str]
 Event = tuple[str, tuple[Any, ...]]
@@ -171,8 +171,8 @@ def test_every_step_survives_every_fault(
                 simulation.run(_event(name, arguments), Fault())
             simulation.run(_event("deliver", (0,)), Fault())
         assert simulation.processes[0].current(PLAN.id).state in {
-            State.ACKNOWLEDGED,
-            State.SCRUBBED,
+            BatchState.ACKNOWLEDGED,
+            BatchState.SCRUBBED,
         }
         simulation.complete()
         simulation.check()

@@ -19,13 +19,13 @@ from croupier.errors import DocumentError, KeyringError, SealError, SignatureErr
 from croupier.model import Model
 from croupier.service.keys import keystore
 from croupier.service.keys.keylist import ACTIVE, SEAL, Key, KeyList
-from croupier.service.travel import documents, sealing, shares, unsealing
+from croupier.service.messages import sealing, shares, signed_documents, unsealing
 from croupier.shuffler import Messages, Shapes
 from croupier.wire import BatchHeader, Record, Transport
 
 KEY = X25519PrivateKey.generate()
-SIGNER = documents.Signer(Ed25519PrivateKey.generate())
-TRUSTED = documents.trusted_keys([SIGNER.public])
+SIGNER = signed_documents.Signer(Ed25519PrivateKey.generate())
+TRUSTED = signed_documents.trusted_keys([SIGNER.public])
 BINDING = sealing.Binding(Transport.SEALED, "0f" * 16, 3, 2, "cd" * 32)
 SHAPES: Shapes = {"a": ((9, 1), "|u1"), "b": ((2, 3), "<i8"), "c": ((2, 3), "|u1")}
 MESSAGES: Messages = {
@@ -38,7 +38,7 @@ RECORD = Record(Transport.BITS, bytes(8), 6, "cd" * 32, bytes(16), bytes(32), b"
 MODEL = Model("ucb", np.array([0.1, 2.0]), np.eye(2), 1.5, 1, 10, plan_id="ab" * 16)
 SEALED_ROWS = sealing.seal_rows(SHAPES, MESSAGES, KEY.public_key(), BINDING)
 SHARED = shares.share_report(np.array([1, 2]), KEY.public_key(), BINDING)[shares.REPORT]
-JOB = unsealing.Job(
+JOB = unsealing.DecryptJob(
     KEY,
     BINDING.outer_prefix,
     [(name, sealing.seal_report(b"pay", KEY.public_key(), BINDING, name)) for name in [bytes(16)]],
@@ -62,7 +62,7 @@ def sealed_rows(data: bytes) -> Any:
 
 def shared(data: bytes) -> Any:
     row = np.frombuffer(data[: SHARED.shape[1]].ljust(SHARED.shape[1], b"\x00"), np.uint8)
-    return shares.open_shares(shares.part(row[None, :])[1][shares.SHARE], KEY, BINDING)
+    return shares.open_shares(shares.split_rows(row[None, :])[1][shares.SHARE], KEY, BINDING)
 
 
 DECODERS = {
@@ -94,29 +94,29 @@ DECODERS = {
     ),
     "shares": Decoder(shared, SHARED.tobytes(), WireError),
     "helper's job": Decoder(
-        lambda data: unsealing.answer(unsealing.Job.decode(data)),
+        lambda data: unsealing.encode_answer(unsealing.DecryptJob.decode(data)),
         JOB.encode(),
         unsealing.FrameError,
     ),
-    "helper's answer": Decoder(JOB.read_answer, unsealing.answer(JOB), unsealing.FrameError),
+    "helper's answer": Decoder(JOB.read_answer, unsealing.encode_answer(JOB), unsealing.FrameError),
     "helper's input": Decoder(
         lambda data: unsealing.serve(io.BytesIO(data), io.BytesIO()),
-        2 * unsealing.frame(JOB.encode()),
+        2 * unsealing.encode_frame(JOB.encode()),
         unsealing.FrameError,
     ),
     "model": Decoder(
-        lambda data: documents.verify_model(data, TRUSTED),
-        documents.sign_model(MODEL, "ee" * 32, SIGNER).encode(),
+        lambda data: signed_documents.verify_model(data, TRUSTED),
+        signed_documents.sign_model(MODEL, "ee" * 32, SIGNER).encode(),
         DocumentError,
     ),
     "key list": Decoder(
         lambda data: KeyList.verify(data, "shuffler", TRUSTED),
-        documents.sign_document("keys", KEYS, [SIGNER]).encode(),
+        signed_documents.sign_document("keys", KEYS, [SIGNER]).encode(),
         DocumentError,
     ),
     "signature of a batch": Decoder(
-        lambda data: documents.verify_batch(b"body", data.decode("latin-1"), TRUSTED),
-        documents.sign_batch(b"body", SIGNER).encode(),
+        lambda data: signed_documents.verify_batch(b"body", data.decode("latin-1"), TRUSTED),
+        signed_documents.sign_batch(b"body", SIGNER).encode(),
         SignatureError,
     ),
 }

@@ -18,8 +18,8 @@ from croupier import wire
 from croupier.analyzer import Analyzer
 from croupier.client import Client
 from croupier.plan import Plan
-from croupier.service.demo.crowd import Crowd, People, Played, play_all
-from croupier.service.demo.local import LocalServices, ledger
+from croupier.service.demo.local_services import LocalServices, fetch_ledger
+from croupier.service.demo.simulated_users import DeviceRound, SimulatedUsers, WorkerTask, play_all
 from croupier.service.device.settings import DeviceSettings
 from croupier.shuffler import Batch, gather
 from croupier.wire import Transport
@@ -137,7 +137,7 @@ def resident(pid: int) -> int:
 class Battle:
     """What happened: what devices did, what attackers were told, how the shuffler grew."""
 
-    played: list[Played]
+    played: list[DeviceRound]
     answers: Counter[str]
     growth: int
     model: str
@@ -161,12 +161,12 @@ def fight(directory: Path, plan: Plan, honest: int, hostile: int) -> Battle:
         for thread in threads:
             thread.start()
         try:
-            played = _play(Crowd(settings, str(directory), DIM, ARMS, SEED, honest), wiretap)
+            played = _play(WorkerTask(settings, str(directory), DIM, ARMS, SEED, honest), wiretap)
         finally:
             over.set()
             for thread in threads:
                 thread.join()
-        while len(entries := ledger(settings)) < plan.schedule.batches:
+        while len(entries := fetch_ledger(settings)) < plan.schedule.batches:
             services.require_running()
         services.require_running()
         growth = resident(pid) - before
@@ -185,15 +185,15 @@ def _siege(attackers: list[Attacker], over: threading.Event) -> None:
                 attacker.attack()
 
 
-def _play(people: Crowd, wiretap: Wiretap) -> list[Played]:
+def _play(people: WorkerTask, wiretap: Wiretap) -> list[DeviceRound]:
     """The honest ones, overheard."""
     with httpx.Client(trust_env=False, event_hooks={"request": [wiretap.hear]}) as http:
         return list(play_all(people, http))
 
 
-def expected_model(plan: Plan, played: list[Played]) -> str:
+def expected_model(plan: Plan, played: list[DeviceRound]) -> str:
     """What the same reports teach without a network."""
-    people, alone = People(DIM, ARMS, SEED), Analyzer(plan)
+    people, alone = SimulatedUsers(DIM, ARMS, SEED), Analyzer(plan)
     for index in range(plan.schedule.batches):
         members = [one for one in played if one.batch == index]
         reports = []

@@ -13,9 +13,14 @@ from typing import Any
 
 import pytest
 
-from .driver import WORKED
+import croupier
+
+from .killed_processes import WORKED
 
 Places = Callable[[str], str]
+
+PATHS = [str(Path(__file__).parents[1]), str(Path(croupier.__file__).parents[1])]
+"""Where the processes find the tests and the very code that is tested here."""
 
 COMMITS = 17
 """Of a life of two batches: two plans opened, seven for each batch, and a last look."""
@@ -26,9 +31,9 @@ POINTS = [(commit, moment) for commit in range(COMMITS) for moment in TWICE]
 
 def drive(jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     done = subprocess.run(
-        [sys.executable, "-m", "service.driver"],
+        [sys.executable, "-m", "service.killed_processes"],
         input=json.dumps(jobs),
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(PATHS)},
         capture_output=True,
         text=True,
         check=False,

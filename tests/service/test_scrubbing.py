@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from croupier.service.shuffler.batching import ShufflerStore
-from croupier.service.shuffler.intake import Upload
-from croupier.service.shuffler.states import Basis
-from croupier.service.store.database import Database
+from croupier.service.shuffler.acceptance import Upload
+from croupier.service.shuffler.rows import Basis
+from croupier.service.shuffler.store import ShufflerStore
+from croupier.service.storage.database import Database
 
-from .world import account, fill, noiseless, upload
+from .noiseless_plans import account, fill, noiseless, upload
 
 HASH = "ab" * 32
 TABLES = (

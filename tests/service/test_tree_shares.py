@@ -13,25 +13,27 @@ from croupier import wire
 from croupier.analyzer import Analyzer
 from croupier.client import Client
 from croupier.plan import Plan
-from croupier.service.analyzer.learning import AnalyzerStore
-from croupier.service.shuffler.batching import ShufflerStore
-from croupier.service.shuffler.carriage import Shares
-from croupier.service.shuffler.states import Basis, BatchState, Released
-from croupier.service.store.database import Database
-from croupier.service.travel import counting, shares
-from croupier.service.travel.sealing import OVERHEAD
+from croupier.service.analyzer.store import AnalyzerStore
+from croupier.service.messages import share_counts, shares
+from croupier.service.messages.sealing import OVERHEAD
+from croupier.service.messages.transports import SharesTransport
+from croupier.service.shuffler.rows import Basis, BatchRow, ReleasedBatch
+from croupier.service.shuffler.store import ShufflerStore
+from croupier.service.storage.database import Database
 from croupier.shuffler import Report, Shuffler
 
-from .devices import BUDGET, KEY, PUBLIC, USERS, packed, plan_of, reports, send, upload
+from .packed_reports import BUDGET, KEY, PUBLIC, USERS, packed, plan_of, reports, send, upload
 
 Databases = Callable[[str], Database]
 
 RARE = 1e-6
 
 
-def decided(analyzer: AnalyzerStore, way: Shares, state: BatchState, found: Released) -> bytes:
+def decided(
+    analyzer: AnalyzerStore, way: SharesTransport, state: BatchRow, found: ReleasedBatch
+) -> bytes:
     header, messages = wire.decode_batch(way.released_shapes(found.batch), found.body)
-    flags, tally = shares.open_shares(messages[shares.SHARE], KEY, way.binding(state))
+    flags, tally = shares.open_shares(messages[shares.SHARE], KEY, state.binding(way.kind))
     assert flags.all()
     digest = hashlib.sha256(found.body).digest()
     place = (header.plan_id, header.batch, header.model_hash)
@@ -44,10 +46,12 @@ def test_stores_that_forget_everything_in_between_learn_what_the_roles_learn_fro
 ) -> None:
     """The same messages, as bits in memory and as shares through both machines."""
     plan = plan_of("concurrent-tree", levels=levels, batches=batches)
-    way, databases_of = Shares(plan), (databases("shuffler"), databases("analyzer"))
+    way, databases_of = SharesTransport(plan), (databases("shuffler"), databases("analyzer"))
 
     def stores() -> tuple[ShufflerStore, AnalyzerStore]:
-        return ShufflerStore(databases_of[0], carriage=Shares), AnalyzerStore(databases_of[1])
+        return ShufflerStore(databases_of[0], transport=SharesTransport), AnalyzerStore(
+            databases_of[1]
+        )
 
     first = stores()[1].open_plan(plan).model
     stores()[0].open_plan(plan, Basis(0, first.hash, PUBLIC))
@@ -80,7 +84,7 @@ class Viewed:
         budget = {**BUDGET, "dim": 12, "epsilon": 60.0}
         self.plan: Plan = plan_of("concurrent-tree", levels=2, batches=4, **budget)
         self.size = self.plan.layout.size
-        self.way = Shares(self.plan)
+        self.way = SharesTransport(self.plan)
         self.shuffling, self.analysing = databases("shuffler"), databases("analyzer")
         store, analyzer = self.stores()
         first = analyzer.open_plan(self.plan).model
@@ -93,7 +97,9 @@ class Viewed:
             self._batch(index)
 
     def stores(self) -> tuple[ShufflerStore, AnalyzerStore]:
-        return ShufflerStore(self.shuffling, carriage=Shares), AnalyzerStore(self.analysing)
+        return ShufflerStore(self.shuffling, transport=SharesTransport), AnalyzerStore(
+            self.analysing
+        )
 
     def _batch(self, index: int) -> None:
         store, analyzer = self.stores()
@@ -110,9 +116,9 @@ class Viewed:
         store.seal(self.plan.id)
         found = store.release(self.plan.id)
         assert found is not None
-        size = len(counting.additive(self.plan, index).counted)
+        size = len(share_counts.additive_release(self.plan, index).counted)
         seeds = [one[: shares.SEED] for one in payloads]
-        self.masks.append(sum((shares.expand(one, size) for one in seeds), np.uint32(0)))  # type: ignore[arg-type]
+        self.masks.append(sum((shares.expand_seed(one, size) for one in seeds), np.uint32(0)))  # type: ignore[arg-type]
         share = store.share(self.plan.id, index, decided(analyzer, self.way, state, found))
         self.shares.append(wire.decode_words(share, len(share) // 4))
         published = analyzer.settle(self.plan.id, index, share)
@@ -129,7 +135,7 @@ class Viewed:
             return dict(transaction.all("SELECT channel, mask FROM masks"))
 
     def counts(self, index: int) -> np.ndarray:
-        release = counting.additive(self.plan, index)
+        release = share_counts.additive_release(self.plan, index)
         return np.asarray(np.sum([release.tally(one.messages) for one in self.made[index]], axis=0))
 
 
@@ -178,7 +184,10 @@ def test_all_that_the_shuffler_holds_is_uniform(databases: Databases) -> None:
 
 def test_masks_wait_for_their_node_as_one_sum_for_each_count(databases: Databases) -> None:
     plan = plan_of("concurrent-tree", levels=2, batches=4)
-    store, way = ShufflerStore(databases("shuffler"), carriage=Shares), Shares(plan)
+    store, way = (
+        ShufflerStore(databases("shuffler"), transport=SharesTransport),
+        SharesTransport(plan),
+    )
     analyzer = AnalyzerStore(databases("analyzer"))
     store.open_plan(plan, Basis(0, analyzer.open_plan(plan).model.hash, PUBLIC))
     state = send(store, way, reports(plan, 0))
@@ -204,18 +213,18 @@ def test_the_length_of_a_report_follows_from_the_levels_of_its_batch() -> None:
     # Nodes of the second level have three batches; the last two batches are in none of them.
     levels = np.array([2, 2, 2, 1, 1])
     lengths = shares.SEED + 4 * levels * plan.layout.size + OVERHEAD
-    assert [Shares(plan).length(index) for index in range(5)] == lengths.tolist()
+    assert [SharesTransport(plan).length(index) for index in range(5)] == lengths.tolist()
 
 
 def test_a_node_whose_counts_could_wrap_around_is_refused_before_it_begins(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     plan = plan_of("concurrent-tree", levels=2, batches=4)
-    assert counting.node(plan, 0, f"1/{plan.layout.labels[0]}") == range(2)
-    assert counting.node(plan, 0, f"0/{plan.layout.labels[0]}") == range(1)
+    assert share_counts.node_batches(plan, 0, f"1/{plan.layout.labels[0]}") == range(2)
+    assert share_counts.node_batches(plan, 0, f"0/{plan.layout.labels[0]}") == range(1)
     rows = [shape[0] for name, (shape, _) in plan.shapes(0).items() if name.startswith("1/")]
     monkeypatch.setattr(shares, "MOST", 2 * USERS * max(rows) - 1)
     with pytest.raises(ValueError, match=f"users must keep the counts of '1/.*got {2 * USERS}"):
-        Shares(plan).length(0)
+        SharesTransport(plan).length(0)
     monkeypatch.setattr(shares, "MOST", 2 * USERS * max(rows))
-    assert Shares(plan).length(0)
+    assert SharesTransport(plan).length(0)

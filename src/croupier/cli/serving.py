@@ -12,8 +12,8 @@ from croupier.cli import options, screen
 from croupier.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from croupier.service.operation.doctor import Finding
-    from croupier.service.operation.operations import Status
+    from croupier.service.admin.doctor import CheckResult
+    from croupier.service.admin.status import PlanStatus
 
 EXTRA = "service"
 
@@ -102,7 +102,7 @@ def doctor(config: Config, as_json: options.Json = False) -> None:
         raise typer.Exit(1)
 
 
-def status_words(found: Status) -> str:
+def status_words(found: PlanStatus) -> str:
     """The answer, then what is known of both services."""
     lines = [f"Plan {found.plan} on the {found.role}", f"  {found.answer}"]
     if found.advice:
@@ -113,7 +113,7 @@ def status_words(found: Status) -> str:
     return "\n".join(lines)
 
 
-def doctor_words(found: list[Finding]) -> str:
+def doctor_words(found: list[CheckResult]) -> str:
     """A line for every check."""
     return "\n".join(f"{'ok  ' if one.ok else 'FAIL'} {one.check:<11} {one.words}" for one in found)
 
@@ -121,7 +121,7 @@ def doctor_words(found: list[Finding]) -> str:
 def _serving() -> Any:
     """The service, where its dependencies are installed."""
     try:
-        from croupier.service.operation import commands
+        from croupier.service.admin import commands
     except ImportError as missing:
         raise MissingExtraError(missing.name or "starlette", EXTRA) from missing
     return commands

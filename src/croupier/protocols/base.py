@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from croupier.arguments import fraction, positive, whole
 from croupier.contribution import Layout
-from croupier.errors import GuaranteeError
+from croupier.errors import GuaranteeError, RefusedError
 from croupier.privacy.budget import Budget
 from croupier.privacy.guarantee import Guarantee
 from croupier.protocols.collecting import Collector
@@ -266,6 +266,13 @@ class Protocol(Mechanism):
         The other channels stay open, and the shuffler permutes them over all of their batches.
         """
         return None
+
+
+def require_protocol(mechanism: Mechanism) -> Protocol:
+    """The mechanism as one that can be deployed; a baseline is refused."""
+    if not isinstance(mechanism, Protocol):
+        raise RefusedError(f"{mechanism.name} is a baseline for simulations and cannot be deployed")
+    return mechanism
 
 
 def needed(budget: Budget | None, name: str) -> Budget:

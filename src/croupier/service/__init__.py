@@ -5,30 +5,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from croupier.service.device.calls import UnreachableError
     from croupier.service.device.device import Device, Ticket
-    from croupier.service.device.sending import Outcome
+    from croupier.service.device.http import UnreachableError
     from croupier.service.device.settings import DeviceSettings
-    from croupier.service.web.reasons import Reason, Refusal
+    from croupier.service.device.upload import UploadOutcome
+    from croupier.service.http.reasons import Reason, Refusal
 
 __all__ = [
     "Device",
     "DeviceSettings",
-    "Outcome",
     "Reason",
     "Refusal",
     "Ticket",
     "UnreachableError",
+    "UploadOutcome",
 ]
 
 _HOMES = {
     "Device": "device.device",
     "DeviceSettings": "device.settings",
-    "Outcome": "device.sending",
-    "Reason": "web.reasons",
-    "Refusal": "web.reasons",
+    "UploadOutcome": "device.upload",
+    "Reason": "http.reasons",
+    "Refusal": "http.reasons",
     "Ticket": "device.device",
-    "UnreachableError": "device.calls",
+    "UnreachableError": "device.http",
 }
 
 

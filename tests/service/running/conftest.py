@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import structlog
 
-from croupier.service.operation.settings import Settings
+from croupier.service.settings import Settings
 from croupier.wire import Transport
 
 from .deployment import Deployment, Roles, made_plan

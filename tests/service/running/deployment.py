@@ -16,22 +16,17 @@ from croupier import wire
 from croupier.client import Client
 from croupier.model import Model
 from croupier.plan import Plan
+from croupier.service.admin.deployment_files import write_deployment
 from croupier.service.analyzer.app import AnalyzerApp
-from croupier.service.operation.layout import lay_out
-from croupier.service.operation.settings import Settings, read_settings
-from croupier.service.operation.startup import (
-    AnalyzerParts,
-    ShufflerParts,
-    analyzer_parts,
-    analyzer_store,
-    shuffler_parts,
-    shuffler_store,
-)
+from croupier.service.analyzer.parts import AnalyzerParts, assemble_analyzer, signing_analyzer_store
+from croupier.service.console import analyzer_console, shuffler_console
+from croupier.service.messages.records import Address, make_record
+from croupier.service.messages.sealing import NO_PUBLIC_KEY, Binding
+from croupier.service.messages.signed_documents import verify_model
+from croupier.service.settings import Settings, read_settings
 from croupier.service.shuffler.app import ShufflerApp
-from croupier.service.store.database import Database
-from croupier.service.travel.documents import verify_model
-from croupier.service.travel.packaging import Address, package
-from croupier.service.travel.sealing import NO_PUBLIC_KEY, Binding
+from croupier.service.shuffler.parts import ShufflerParts, assemble_shuffler, signing_shuffler_store
+from croupier.service.storage.database import Database
 from croupier.shuffler import Report
 from croupier.wire import Record, Transport
 
@@ -57,9 +52,9 @@ class Roles:
 
     @classmethod
     def make(cls, directory: Path, plan: Plan, transport: Transport) -> Roles:
-        layout = lay_out(directory, plan, transport)
-        analyzer = analyzer_parts(read_settings(layout.analyzer))
-        return cls(directory, shuffler_parts(read_settings(layout.shuffler)), analyzer)
+        layout = write_deployment(directory, plan, transport)
+        analyzer = assemble_analyzer(read_settings(layout.analyzer))
+        return cls(directory, assemble_shuffler(read_settings(layout.shuffler)), analyzer)
 
     @property
     def plan(self) -> Plan:
@@ -87,7 +82,9 @@ class Deployment:
         self.runner = asyncio.Runner()
         self.urls = {"shuffler": place(), "analyzer": place()}
         self.analyzer = AnalyzerApp(
-            self._analyzer_parts(roles.analyzer), transport=Later(lambda: self.shuffler)
+            self._analyzer_parts(roles.analyzer),
+            transport=Later(lambda: self.shuffler),
+            pages=analyzer_console,
         )
         self.sent: list[httpx.Request] = []
         self.shuffler = self.another_shuffler(roles, change)
@@ -100,13 +97,14 @@ class Deployment:
         parts = roles.shuffler
         alone = replace(parts.settings.limits, openers=0)
         settings = change(replace(parts.settings, limits=alone))
-        store = shuffler_store(database, settings.transport, parts.keyring)
+        store = signing_shuffler_store(database, settings.transport, parts.keyring)
         made = replace(parts, settings=settings, database=database, store=store)
-        return ShufflerApp(made, transport=Noting(self.sent, httpx.ASGITransport(self.analyzer)))
+        way = Noting(self.sent, httpx.ASGITransport(self.analyzer))
+        return ShufflerApp(made, transport=way, pages=shuffler_console)
 
     def _analyzer_parts(self, parts: AnalyzerParts) -> AnalyzerParts:
         database = Database.open(self.urls["analyzer"], "analyzer")
-        store = analyzer_store(database, parts.keyring)
+        store = signing_analyzer_store(database, parts.keyring)
         store.open_plan(parts.plan)
         return replace(parts, database=database, store=store)
 
@@ -170,7 +168,7 @@ class Deployment:
         place = (self.plan.id, told["batch"], told["model_version"], told["model_hash"])
         binding = Binding(Transport[told["transport"].upper()], *place, inner)
         address = Address(replace(binding, **changes), bytes.fromhex(told["key"]), account(user))
-        return package(self.plan, (report or self.report()).messages, address)
+        return make_record(self.plan, (report or self.report()).messages, address)
 
     def fill(self, users: Iterable[int]) -> list[Report]:
         """One batch of these users; what each of them reported."""

@@ -11,8 +11,7 @@ import pytest
 from croupier import wire
 from croupier.plan import Plan
 from croupier.service.keys.keylist import KeyList
-from croupier.service.travel.documents import sign_batch, verify_model
-from croupier.service.travel.handover import signed_share
+from croupier.service.messages.signed_documents import sign_batch, signed_share, verify_model
 from croupier.wire import Transport
 
 from .conftest import Deploy

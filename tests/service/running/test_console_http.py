@@ -16,7 +16,8 @@ import uvicorn
 
 from croupier import wire
 from croupier.service.analyzer.app import AnalyzerApp
-from croupier.service.web import server
+from croupier.service.console import analyzer_console
+from croupier.service.http import server
 from croupier.wire import Transport
 
 from .conftest import Deploy
@@ -67,7 +68,7 @@ def test_the_analyzer_shows_model_and_ledger(services: Deployment) -> None:
     services.fill(range(USERS))
     services.carry()
     told = shown(services, services.analyzer)
-    newest = services.analyzer.parts.store.newest(services.plan.id).model
+    newest = services.analyzer.parts.store.newest_model(services.plan.id).model
     assert (told["version"], told["hash"]) == (str(newest.version), newest.hash[:12])
     assert told["learnt"] == told["entries"] == f"1 of {BATCHES} (33 %)"
     assert (told["left"], told["reports"]) == ("2", str(USERS))
@@ -117,10 +118,12 @@ def test_no_trace_of_a_user_is_on_a_page(deploy: Deploy, transport: Transport) -
 def test_rewards_come_from_the_file_that_is_told(services: Deployment, tmp_path: Path) -> None:
     path = tmp_path / "rewards.json"
     parts = services.analyzer.parts
-    app = AnalyzerApp(replace(parts, settings=replace(parts.settings, rewards=path)))
+    app = AnalyzerApp(
+        replace(parts, settings=replace(parts.settings, rewards=path)), pages=analyzer_console
+    )
     assert "Nobody has told a reward yet." in services.ask(app, "GET", "/").text
     path.write_text('[{"batch": 0, "mean": 0.5}]')
-    app = AnalyzerApp(app.parts)
+    app = AnalyzerApp(app.parts, pages=analyzer_console)
     assert "From 0.500 in batch 0" in services.ask(app, "GET", "/").text
 
 

@@ -13,12 +13,11 @@ import pytest
 
 from croupier.errors import CroupierError
 from croupier.service.keys.keylist import KeyList
-from croupier.service.operation.settings import Batches, Settings, Short
-from croupier.service.operation.settings import Courier as CourierSettings
+from croupier.service.messages.signed_documents import verify_model
+from croupier.service.settings import BatchSettings, CourierSettings, Settings, ShortBatchPolicy
 from croupier.service.shuffler.analyzer_client import UndeliveredError
 from croupier.service.shuffler.courier import Courier
-from croupier.service.shuffler.states import State
-from croupier.service.travel.documents import verify_model
+from croupier.service.shuffler.rows import BatchState
 from croupier.wire import Transport
 
 from .conftest import Deploy
@@ -57,10 +56,10 @@ def answering(status: int, content: bytes) -> Answering:
 def courier(services: Deployment, transport: httpx.AsyncBaseTransport) -> Courier:
     """Another courier of the same shuffler, over another network."""
     app = services.shuffler
-    return Courier(app.parts, app.newest, app.metrics, transport)
+    return Courier(app.parts, app.open_batch, app.metrics, transport)
 
 
-def state(services: Deployment) -> tuple[int, State]:
+def state(services: Deployment) -> tuple[int, BatchState]:
     batch = services.shuffler.parts.store.current(services.plan.id)
     return batch.index, batch.state
 
@@ -87,9 +86,9 @@ def test_a_batch_arrives_once_whatever_happens_to_the_first_try(
     carrying = courier(services, network)
     with pytest.raises(CroupierError):
         services.runner.run(carrying.settle())
-    assert state(services) == (0, State.RELEASED)
+    assert state(services) == (0, BatchState.RELEASED)
     services.runner.run(carrying.settle())
-    assert state(services) == (1, State.OPEN)
+    assert state(services) == (1, BatchState.OPEN)
     assert network.bodies[0] == network.bodies[1]
     assert services.model().version == 1
     assert len(services.analyzer.parts.store.ledger(services.plan.id)) == 1
@@ -107,7 +106,7 @@ def test_the_second_half_of_a_batch_of_shares_can_be_lost_too(deploy: Deploy) ->
         with pytest.raises(UndeliveredError, match="did not answer"):
             services.runner.run(carrying.settle())
     services.runner.run(carrying.settle())
-    assert state(services) == (1, State.OPEN)
+    assert state(services) == (1, BatchState.OPEN)
     shares = {body for body in network.bodies if body != network.bodies[0]}
     assert len(shares) == 1
     services.runner.run(carrying.close())
@@ -124,7 +123,7 @@ def test_an_analyzer_that_names_another_set_gets_no_second_sum(deploy: Deploy) -
         with pytest.raises(CroupierError, match=words):
             services.runner.run(carrying.settle())
     services.runner.run(carrying.settle())
-    assert state(services) == (1, State.OPEN)
+    assert state(services) == (1, BatchState.OPEN)
     services.runner.run(carrying.close())
 
 
@@ -137,7 +136,7 @@ def test_an_analyzer_that_names_few_reports_gets_no_sum(deploy: Deploy) -> None:
     with pytest.raises(CroupierError, match="1 of 6 reports opened, at least 6 must"):
         services.runner.run(carrying.settle())
     services.runner.run(carrying.settle())
-    assert state(services) == (0, State.OPEN)
+    assert state(services) == (0, BatchState.OPEN)
     assert len(network.bodies) == 1
     assert "croupier_batch_attempt 1.0" in services.get("/metrics").text
     refused = 'croupier_deliveries_total{reason="guarantee-not-met"} 1.0'
@@ -152,10 +151,10 @@ def test_a_model_that_the_analyzer_did_not_sign_opens_no_batch(
     stranger = {b"12345678": next(iter(services.analyzer.parts.trusted.values()))}
     parts = replace(services.shuffler.parts, trusted=stranger)
     app = services.shuffler
-    carrying = Courier(parts, app.newest, app.metrics, httpx.ASGITransport(services.analyzer))
+    carrying = Courier(parts, app.open_batch, app.metrics, httpx.ASGITransport(services.analyzer))
     with pytest.raises(CroupierError, match="not signed by a key that is trusted"):
         services.runner.run(carrying.settle())
-    assert app.newest.batch is None
+    assert app.open_batch.batch is None
     services.runner.run(carrying.close())
 
 
@@ -174,7 +173,7 @@ def test_processes_that_race_release_a_batch_once(
     for batch in range(2):
         services.fill(range(batch * USERS, (batch + 1) * USERS))
         services.runner.run(race())
-        assert state(services) == (batch + 1, State.OPEN)
+        assert state(services) == (batch + 1, BatchState.OPEN)
     sent = [one.content for one in services.sent if one.url.path.endswith("/batches")]
     assert len(set(sent)) == 2
     entries = services.analyzer.parts.store.ledger(services.plan.id)
@@ -194,7 +193,7 @@ def test_front_ends_that_missed_a_step_still_take_reports(
     assert services.ask(other, "POST", services.reports, content=late).status_code == 201
     services.fill(range(USERS - 1))
     services.carry()
-    other.newest._seen -= 1.0
+    other.open_batch._seen -= 1.0
     sent = services.record(200)
     assert services.ask(other, "POST", services.reports, content=sent).status_code == 201
     services.runner.run(other.close())
@@ -204,39 +203,41 @@ def test_front_ends_that_missed_a_step_still_take_reports(
 # Short batches
 
 
-def short(policy: Short, **more: Any) -> Callable[[Settings], Settings]:
-    return lambda settings: replace(settings, batches=Batches(policy, after_seconds=0.0, **more))
+def short(policy: ShortBatchPolicy, **more: Any) -> Callable[[Settings], Settings]:
+    return lambda settings: replace(
+        settings, batches=BatchSettings(policy, after_seconds=0.0, **more)
+    )
 
 
 def test_a_short_batch_waits_by_default(services: Deployment) -> None:
     services.fill(range(USERS - 1))
     services.carry()
-    assert state(services) == (0, State.OPEN)
+    assert state(services) == (0, BatchState.OPEN)
 
 
 def test_a_short_batch_is_padded_where_that_is_the_policy(deploy: Deploy) -> None:
-    services = deploy(change=short(Short.PAD, floor=0.5))
+    services = deploy(change=short(ShortBatchPolicy.PAD, floor=0.5))
     services.fill(range(2))
     services.carry()
-    assert state(services) == (0, State.OPEN)
+    assert state(services) == (0, BatchState.OPEN)
     services.fill(range(2, 3))
     services.carry()
     services.carry()
-    assert state(services) == (1, State.OPEN)
+    assert state(services) == (1, BatchState.OPEN)
 
 
 @pytest.mark.parametrize("transport", list(Transport))
 def test_padding_looks_like_any_report(deploy: Deploy, transport: Transport) -> None:
-    services = deploy(transport, change=short(Short.PAD, floor=0.1))
+    services = deploy(transport, change=short(ShortBatchPolicy.PAD, floor=0.1))
     services.fill(range(1))
     for _ in range(2):
         services.carry()
-    assert state(services) == (1, State.OPEN)
+    assert state(services) == (1, BatchState.OPEN)
     assert services.model().version == 1
 
 
 def test_a_short_batch_is_dropped_where_that_is_the_policy(deploy: Deploy) -> None:
-    services = deploy(change=short(Short.DROP))
+    services = deploy(change=short(ShortBatchPolicy.DROP))
     services.fill(range(2))
     services.carry()
     batch = services.shuffler.parts.store.current(services.plan.id)
@@ -258,7 +259,7 @@ def test_the_loop_waits_out_trouble_and_then_carries_on(deploy: Deploy) -> None:
     async def watch() -> list[str]:
         running = asyncio.create_task(carrying.run())
         seen = []
-        while state(services) != (1, State.OPEN):
+        while state(services) != (1, BatchState.OPEN):
             seen.append(carrying.trouble)
             await asyncio.sleep(0.005)
         carrying.stop()

@@ -14,14 +14,19 @@ from croupier import wire
 from croupier.analyzer import Analyzer
 from croupier.model import Model
 from croupier.plan import Plan
-from croupier.service.operation.operations import why
-from croupier.service.shuffler.carriage import carriage
-from croupier.service.shuffler.states import State
-from croupier.service.travel import sealing
-from croupier.service.travel.documents import LedgerEntry, key_id, verify_batch, verify_chain
-from croupier.service.travel.packaging import payload
-from croupier.service.travel.sealing import Binding
-from croupier.service.web.reasons import Reason, Refusal
+from croupier.service.http.reasons import Reason, Refusal
+from croupier.service.messages import sealing
+from croupier.service.messages.records import make_payload
+from croupier.service.messages.sealing import Binding
+from croupier.service.messages.signed_documents import (
+    LedgerEntry,
+    key_id,
+    verify_batch,
+    verify_chain,
+)
+from croupier.service.messages.transports import plan_transport
+from croupier.service.shuffler.batch_status import explain_wait
+from croupier.service.shuffler.rows import BatchState
 from croupier.shuffler import OpenChannels, Report, gather
 from croupier.wire import Record, Transport
 
@@ -106,7 +111,9 @@ def bad_record(services: Deployment) -> bytes:
     other, told = key.public_bytes_raw(), services.batch()
     place = (services.plan.id, told["batch"], told["model_version"], told["model_hash"])
     right = Binding(Transport.SHARES, *place, bytes.fromhex(told["inner_key"]))
-    inside = payload(services.plan, services.report().messages, replace(right, inner_key=other))
+    inside = make_payload(
+        services.plan, services.report().messages, replace(right, inner_key=other)
+    )
     name = secrets.token_bytes(16)
     sealed = sealing.seal_report(inside, key, right, name)
     head = (Transport.SHARES, key_id(other), told["batch"], told["model_hash"], name, bytes(32))
@@ -126,9 +133,9 @@ def test_one_share_that_does_not_open_has_its_batch_begun_again(deploy: Deploy) 
             services.carry()
         assert refusal.value.reason is Reason.GUARANTEE_NOT_MET
         batch = services.shuffler.parts.store.current(services.plan.id)
-        assert (batch.index, batch.state, batch.attempt) == (0, State.OPEN, attempt + 1)
+        assert (batch.index, batch.state, batch.attempt) == (0, BatchState.OPEN, attempt + 1)
         assert services.batch()["attempt"] == attempt + 1
-        assert f"begun again, {attempt + 1} times" in why(batch)
+        assert f"begun again, {attempt + 1} times" in explain_wait(batch)
         assert services.model().version == 0
     reference = Reference(services.plan)
     reports = services.fill(range(USERS))
@@ -145,7 +152,7 @@ def test_a_batch_is_signed_and_has_the_public_length(services: Deployment) -> No
     (sent,) = [request for request in services.sent if request.url.path.endswith("/batches")]
     body = sent.content
     verify_batch(body, sent.headers["croupier-signature"], services.analyzer.parts.trusted)
-    shapes = carriage(Transport.BITS, services.plan).released_shapes(0)
+    shapes = plan_transport(Transport.BITS, services.plan).released_shapes(0)
     header, messages = wire.decode_batch(shapes, body)
     assert (header.plan_id, header.batch, header.users) == (services.plan.id, 0, USERS)
     assert {name: rows.shape for name, rows in messages.items()} == {

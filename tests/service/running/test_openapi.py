@@ -15,8 +15,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from croupier.service.travel.handover import BATCH_TYPE, SHARE_TYPE
-from croupier.service.web.openapi import RECORDS_TYPE
+from croupier.service.http.media_types import BATCH_TYPE, RECORDS_TYPE, SHARE_TYPE
 
 from .deployment import Deployment
 

@@ -13,13 +13,13 @@ import httpx
 import pytest
 
 from croupier import wire
-from croupier.service.operation.settings import Access, Limits, Settings, token_hash
-from croupier.service.operation.startup import open_keyring
-from croupier.service.shuffler.intake import Upload
-from croupier.service.shuffler.reception import OPENED_HERE, OPENED_TOGETHER
-from croupier.service.travel.packaging import Address, package
-from croupier.service.travel.sealing import Binding, seal_report
-from croupier.service.web.reasons import Reason
+from croupier.service.http.reasons import Reason
+from croupier.service.messages.records import Address, make_record
+from croupier.service.messages.sealing import Binding, seal_report
+from croupier.service.settings import AccessSettings, LimitSettings, Settings, token_hash
+from croupier.service.shuffler.acceptance import Upload
+from croupier.service.shuffler.upload import OPENED_HERE, OPENED_TOGETHER
+from croupier.service.startup import open_keyring
 from croupier.wire import Record, Transport
 
 from .conftest import Deploy
@@ -32,7 +32,7 @@ def goes_on(services: Deployment) -> None:
 
 
 def filled(services: Deployment) -> int:
-    found = services.runner.run(services.shuffler.newest.refresh())
+    found = services.runner.run(services.shuffler.open_batch.refresh())
     assert found is not None
     return found.filled
 
@@ -210,7 +210,7 @@ def test_reports_wait_for_the_plan_to_begin(deploy: Deploy) -> None:
 
 
 def limited(**limits: int) -> Callable[[Settings], Settings]:
-    return lambda settings: replace(settings, limits=Limits(**limits))
+    return lambda settings: replace(settings, limits=LimitSettings(**limits))
 
 
 def test_a_large_body_is_refused_before_it_is_read(deploy: Deploy) -> None:
@@ -257,11 +257,11 @@ def helped(
 ) -> Deployment:
     """With so many helpers, all of them ready; where there are any, they must do it."""
     if request.param:
-        monkeypatch.delattr("croupier.service.travel.unsealing.Job.opened")
+        monkeypatch.delattr("croupier.service.messages.unsealing.DecryptJob.open_reports")
     services = deploy(change=limited(openers=request.param))
 
     async def start() -> None:
-        openers = services.shuffler.openers
+        openers = services.shuffler.decrypt_pool
         openers.start()
         while len(openers.ready) < request.param:
             await asyncio.sleep(0.002)
@@ -307,7 +307,7 @@ def test_records_for_an_old_and_a_new_key_are_opened_together(
 
 
 def test_uploads_need_the_token_where_one_is_set(deploy: Deploy) -> None:
-    hashed = Access(token_hash("open sesame"))
+    hashed = AccessSettings(token_hash("open sesame"))
     guarded = deploy(change=lambda settings: replace(settings, access=hashed))
     sent = guarded.record(0)
     for given in ({}, {"authorization": "Bearer other"}, {"authorization": "Basic open sesame"}):
@@ -433,7 +433,7 @@ def test_a_key_that_another_process_has_made_is_found(deploy: Deploy, tmp_path: 
     other.rotate()
     binding = Binding(Transport.BITS, services.plan.id, 0, 0, told["model_hash"])
     key = other.sealing_key.public_bytes_raw()
-    sent = package(services.plan, report.messages, Address(binding, key, account(0)))
+    sent = make_record(services.plan, report.messages, Address(binding, key, account(0)))
     assert services.post(sent).status_code == 201
     assert services.batch()["key"] == key.hex()
     roles.close()
@@ -447,7 +447,7 @@ def test_a_device_with_a_private_inner_key_is_refused(deploy: Deploy) -> None:
     place = (services.plan.id, told["batch"], told["model_version"], told["model_hash"])
     binding = Binding(Transport.SHARES, *place, other)
     address = Address(binding, bytes.fromhex(told["key"]), account(0))
-    sent = package(services.plan, services.report().messages, address)
+    sent = make_record(services.plan, services.report().messages, address)
     assert reason(services.post(sent)) == "undecryptable"
 
 

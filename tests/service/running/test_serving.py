@@ -19,14 +19,14 @@ import pytest
 from croupier.cli.main import main
 from croupier.client import Client
 from croupier.plan import Plan
-from croupier.service.operation.layout import lay_out
-from croupier.service.operation.settings import Settings, read_settings
-from croupier.service.operation.startup import trusted_keys
-from croupier.service.store.database import Database
-from croupier.service.travel.documents import verify_model
-from croupier.service.travel.packaging import Address, package
-from croupier.service.travel.sealing import Binding
-from croupier.service.web import server
+from croupier.service.admin.deployment_files import write_deployment
+from croupier.service.http import server
+from croupier.service.messages.records import Address, make_record
+from croupier.service.messages.sealing import Binding
+from croupier.service.messages.signed_documents import verify_model
+from croupier.service.settings import Settings, read_settings
+from croupier.service.startup import read_peer_keys
+from croupier.service.storage.database import Database
 from croupier.wire import Transport
 
 from .deployment import Roles, account, made_plan
@@ -114,7 +114,7 @@ def records(
     get: Callable[[str], httpx.Response] = lambda url: httpx.get(url, trust_env=False)  # noqa: E731
     told = get(f"{shuffler}/v1/plans/{plan.id}/batch").json()
     text = get(f"{analyzer}/v1/plans/{plan.id}/model").content
-    model = verify_model(text, trusted_keys(settings.peer)).model
+    model = verify_model(text, read_peer_keys(settings.peer)).model
     binding = Binding(Transport.BITS, plan.id, told["batch"], model.version, model.hash)
     made = []
     for user in users:
@@ -122,7 +122,7 @@ def records(
         device.update(model, told["batch"])
         messages = device.report([0.3, 0.4], 1.0).messages
         made.append(
-            package(plan, messages, Address(binding, bytes.fromhex(told["key"]), account(user)))
+            make_record(plan, messages, Address(binding, bytes.fromhex(told["key"]), account(user)))
         )
     return made
 
@@ -166,7 +166,7 @@ def test_two_processes_learn_and_drain_without_losing_what_they_accepted(
 ) -> None:
     """The shuffler is told to stop under load, starts again, and completes its batch."""
     plan = made_plan(batch_size=400, horizon=800)
-    layout = lay_out(tmp_path / "roles", plan, Transport.BITS, free_ports())
+    layout = write_deployment(tmp_path / "roles", plan, Transport.BITS, free_ports())
     with layout.shuffler.open("a") as file:
         file.write("[courier]\nevery = 0.05\nfirst_wait = 0.05\n[limits]\nopeners = 1\n")
     analyzer = processes("analyzer", layout.analyzer)
@@ -303,8 +303,8 @@ def test_doctor_names_what_is_wrong(
 def test_a_missing_extra_is_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(sys.modules, "croupier.service.operation.commands", None)
-    monkeypatch.delattr("croupier.service.operation.commands", raising=False)
+    monkeypatch.setitem(sys.modules, "croupier.service.admin.commands", None)
+    monkeypatch.delattr("croupier.service.admin.commands", raising=False)
     assert main(["status", "--config", str(tmp_path / "x.toml")]) == 2
     assert "pip install 'croupier[service]'" in capsys.readouterr().err
 

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from croupier.service.operation.layout import lay_out
-from croupier.service.operation.settings import (
+from croupier.service.admin.deployment_files import write_deployment
+from croupier.service.settings import (
     Role,
-    Short,
+    ShortBatchPolicy,
     read_secret,
     read_settings,
     token_hash,
 )
-from croupier.service.operation.tables import SettingsError
+from croupier.service.toml_tables import SettingsError
 from croupier.wire import Transport
 
 from .deployment import Roles, made_plan
@@ -60,7 +60,7 @@ def test_defaults_are_safe_and_paths_relative_to_the_file(tmp_path: Path) -> Non
     assert found.database == str(tmp_path / "shuffler.db")
     assert found.keys.passphrase_file == Path("/secrets/passphrase")
     assert (found.listen.host, found.transport) == ("127.0.0.1", Transport.BITS)
-    assert found.batches.short is Short.WAIT
+    assert found.batches.short is ShortBatchPolicy.WAIT
     assert (found.log_level, found.console) == ("info", True)
 
 
@@ -207,4 +207,4 @@ def test_a_layout_gives_each_role_its_own_and_the_analyzer_no_token(
 def test_a_layout_overwrites_nothing(roles_of: Callable[[Transport], Roles]) -> None:
     roles = roles_of(Transport.BITS)
     with pytest.raises(FileExistsError):
-        lay_out(roles.directory, made_plan(), Transport.BITS)
+        write_deployment(roles.directory, made_plan(), Transport.BITS)

@@ -15,15 +15,15 @@ import pytest
 from croupier.errors import CroupierError
 from croupier.plan import Plan
 from croupier.privacy.budget import Budget
-from croupier.service.operation.settings import Keys, Peer, Settings
-from croupier.service.operation.startup import (
+from croupier.service.analyzer.parts import assemble_analyzer
+from croupier.service.settings import KeySettings, PeerSettings, Settings
+from croupier.service.shuffler.parts import assemble_shuffler
+from croupier.service.startup import (
     StartError,
-    analyzer_parts,
     check_clock,
     check_entropy,
-    checked_plan,
-    shuffler_parts,
-    trusted_keys,
+    read_checked_plan,
+    read_peer_keys,
 )
 from croupier.wire import Transport
 
@@ -55,17 +55,21 @@ def with_plan(settings: Settings, tmp_path: Path, plan: Plan | str) -> Settings:
 
 def test_a_database_of_the_other_role_is_refused(settings: Settings, analyzer: Settings) -> None:
     shared = replace(settings, database=analyzer.database)
-    refused(lambda: shuffler_parts(shared), "is the analyzer's; the shuffler needs its own")
+    refused(lambda: assemble_shuffler(shared), "is the analyzer's; the shuffler needs its own")
 
 
 def test_keys_of_the_other_role_are_refused(settings: Settings, analyzer: Settings) -> None:
     shared = replace(settings, keys=analyzer.keys)
-    refused(lambda: shuffler_parts(shared), "has keys of the analyzer, not shuffler")
+    refused(lambda: assemble_shuffler(shared), "has keys of the analyzer, not shuffler")
 
 
 def test_settings_of_the_other_role_are_refused(settings: Settings, analyzer: Settings) -> None:
-    refused(lambda: analyzer_parts(settings), "the settings are for the shuffler, this is analyzer")
-    refused(lambda: shuffler_parts(analyzer), "the settings are for the analyzer, this is shuffler")
+    refused(
+        lambda: assemble_analyzer(settings), "the settings are for the shuffler, this is analyzer"
+    )
+    refused(
+        lambda: assemble_shuffler(analyzer), "the settings are for the analyzer, this is shuffler"
+    )
 
 
 def test_a_plan_that_claims_more_than_it_keeps_is_refused(
@@ -73,14 +77,16 @@ def test_a_plan_that_claims_more_than_it_keeps_is_refused(
 ) -> None:
     """Its noise was made for epsilon 8; its document is otherwise in order."""
     given = with_plan(settings, tmp_path, replace(made_plan(), budget=Budget(1.0, 0.01)))
-    refused(lambda: checked_plan(given), "claims epsilon 1 at delta 0.01, its guarantee computed")
+    refused(
+        lambda: read_checked_plan(given), "claims epsilon 1 at delta 0.01, its guarantee computed"
+    )
 
 
 def test_a_plan_whose_claim_was_altered_is_refused(settings: Settings, tmp_path: Path) -> None:
     document = json.loads(made_plan().to_json())
     document["budget"]["epsilon"] = 0.01
     given = with_plan(settings, tmp_path, json.dumps(document))
-    refused(lambda: checked_plan(given), "plan id is")
+    refused(lambda: read_checked_plan(given), "plan id is")
 
 
 def test_a_baseline_is_refused(settings: Settings, tmp_path: Path) -> None:
@@ -88,7 +94,7 @@ def test_a_baseline_is_refused(settings: Settings, tmp_path: Path) -> None:
         "local", dim=3, batch_size=10, horizon=20, calibration="released", epsilon=1.0, delta=0.1
     )
     given = with_plan(settings, tmp_path, plan)
-    refused(lambda: checked_plan(given), "local is a baseline for simulations")
+    refused(lambda: read_checked_plan(given), "local is a baseline for simulations")
 
 
 @pytest.mark.parametrize(
@@ -104,24 +110,24 @@ def test_a_transport_that_does_not_fit_the_protocol_is_refused(
 ) -> None:
     kept = Transport.BITS if protocol == "vector-sum" else Transport.SEALED
     given = replace(roles_of(kept).shuffler.settings, transport=transport)
-    refused(lambda: checked_plan(given), f"transport must be one of {fitting} for {protocol}")
+    refused(lambda: read_checked_plan(given), f"transport must be one of {fitting} for {protocol}")
 
 
 def test_a_missing_plan_is_named(settings: Settings, tmp_path: Path) -> None:
     given = replace(settings, plan=tmp_path / "none.json")
-    refused(lambda: checked_plan(given), "none.json: No such file")
+    refused(lambda: read_checked_plan(given), "none.json: No such file")
 
 
 def test_a_wrong_passphrase_and_open_keys_are_refused(settings: Settings, tmp_path: Path) -> None:
     wrong = tmp_path / "passphrase"
     wrong.write_text("wrong")
     wrong.chmod(0o600)
-    given = replace(settings, keys=Keys(settings.keys.directory, wrong))
-    refused(lambda: shuffler_parts(given), "the passphrase is wrong")
+    given = replace(settings, keys=KeySettings(settings.keys.directory, wrong))
+    refused(lambda: assemble_shuffler(given), "the passphrase is wrong")
     shutil.copytree(settings.keys.directory, tmp_path / "keys")
     (tmp_path / "keys").chmod(0o755)
-    given = replace(settings, keys=Keys(tmp_path / "keys", settings.keys.passphrase_file))
-    refused(lambda: shuffler_parts(given), "is open to others")
+    given = replace(settings, keys=KeySettings(tmp_path / "keys", settings.keys.passphrase_file))
+    refused(lambda: assemble_shuffler(given), "is open to others")
 
 
 def test_a_machine_without_randomness_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,8 +149,11 @@ def test_a_clock_before_this_software_is_refused(monkeypatch: pytest.MonkeyPatch
 def test_several_signing_keys_are_trusted_around_a_rotation(tmp_path: Path) -> None:
     path = tmp_path / "keys"
     path.write_text(f"{'ab' * 32}\n{'cd' * 32}\n")
-    assert len(trusted_keys(Peer(signing_key_file=path))) == 2
+    assert len(read_peer_keys(PeerSettings(signing_key_file=path))) == 2
     path.write_text("\n")
-    refused(lambda: trusted_keys(Peer(signing_key_file=path)), "has no key")
-    refused(lambda: trusted_keys(Peer(signing_key="abc")), "must be 64 hex digits")
-    refused(lambda: trusted_keys(Peer(signing_key_file=tmp_path / "x")), "cannot read peer.signing")
+    refused(lambda: read_peer_keys(PeerSettings(signing_key_file=path)), "has no key")
+    refused(lambda: read_peer_keys(PeerSettings(signing_key="abc")), "must be 64 hex digits")
+    refused(
+        lambda: read_peer_keys(PeerSettings(signing_key_file=tmp_path / "x")),
+        "cannot read peer.signing",
+    )

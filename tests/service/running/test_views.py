@@ -13,10 +13,10 @@ import pytest
 from scipy.stats import chisquare, norm
 
 from croupier import wire
-from croupier.service.shuffler.carriage import carriage
-from croupier.service.travel.sealing import OVERHEAD
-from croupier.service.travel.shares import SEED
-from croupier.service.web import logs
+from croupier.service.http import logs
+from croupier.service.messages.sealing import OVERHEAD
+from croupier.service.messages.shares import SEED
+from croupier.service.messages.transports import plan_transport
 from croupier.wire import Transport
 
 from .conftest import Deploy
@@ -99,7 +99,7 @@ def test_released_bits_keep_their_sums_and_lose_their_order(deploy: Deploy, tmp_
     services.post(*(services.record(user, report) for user in range(50, 100)))
     services.carry()
     (body,) = [one.content for one in services.sent if one.url.path.endswith("/batches")]
-    _, messages = wire.decode_batch(carriage(Transport.BITS, plan).released_shapes(0), body)
+    _, messages = wire.decode_batch(plan_transport(Transport.BITS, plan).released_shapes(0), body)
     scores = []
     for label, rows in messages.items():
         bits, count = rows[:, 0], len(rows)

@@ -15,15 +15,15 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from croupier.service.analyzer.delivery import Answer, Delivery
 from croupier.service.analyzer.metrics import AnalyzerMetrics
-from croupier.service.console import Ages, AnalyzerSight, console_routes
-from croupier.service.keys.trust import Trust
-from croupier.service.operation.startup import AnalyzerParts
-from croupier.service.travel.handover import SIGNATURE
-from croupier.service.web import answers, guards, logs, metrics
-from croupier.service.web.openapi import analyzer_api
-from croupier.service.web.reasons import Reason, Refusal
+from croupier.service.analyzer.model_age import ModelAge
+from croupier.service.analyzer.parts import AnalyzerParts
+from croupier.service.analyzer.receiving import Answer, BatchReceiver
+from croupier.service.http import guards, logs, metrics, responses
+from croupier.service.http.media_types import SIGNATURE
+from croupier.service.http.openapi import analyzer_api
+from croupier.service.http.reasons import Reason, Refusal
+from croupier.service.keys.peer_keys import PeerKeys
 
 Found = TypeVar("Found")
 
@@ -35,7 +35,7 @@ class AnalyzerApp:
     """An ASGI application over the analyzer's parts.
 
     ``transport`` is the way to the shuffler, which is asked for its keys only after a rotation.
-    ``pages`` are further routes, such as the console's.
+    ``pages`` makes further routes, such as the console's.
     """
 
     def __init__(
@@ -43,22 +43,22 @@ class AnalyzerApp:
         parts: AnalyzerParts,
         *,
         transport: httpx.AsyncBaseTransport | None = None,
-        pages: Sequence[BaseRoute] = (),
+        pages: Callable[[AnalyzerApp], Sequence[BaseRoute]] = lambda _: (),
     ) -> None:
         self.parts = parts
         self.metrics = AnalyzerMetrics()
-        self._trust = Trust("shuffler", parts.trusted, parts.settings.peer.url, transport)
-        self._delivery = Delivery(parts, self._trust)
+        self._peer_keys = PeerKeys("shuffler", parts.trusted, parts.settings.peer.url, transport)
+        self._receiver = BatchReceiver(parts, self._peer_keys)
         self._reads = ThreadPoolExecutor(1, "reads")
         self._lessons = ThreadPoolExecutor(1, "lessons")
         self._log = logs.logger("analyzer")
         self._waiting = 0
         self._draining = False
-        self._ages = Ages()
+        self.model_age = ModelAge()
         self._plan_text = parts.plan.to_json()
         self._routed = Starlette(
-            routes=[*self._routes(), *self._console(), *pages],
-            exception_handlers=answers.EXCEPTION_HANDLERS,
+            routes=[*self._routes(), *pages(self)],
+            exception_handlers=responses.EXCEPTION_HANDLERS,
             lifespan=self._lifespan,
         )
 
@@ -78,20 +78,20 @@ class AnalyzerApp:
 
     def _routes(self) -> list[Route]:
         return [
-            *answers.common_routes(self._blockers, self._metrics, analyzer_api()),
+            *responses.common_routes(self._blockers, self._metrics, analyzer_api()),
             Route("/v1/keys", self._keys),
             Route("/v1/models/{hash}", self._model),
             Route("/v1/plans/{plan}", self._plan),
-            Route("/v1/plans/{plan}/model", self._newest),
+            Route("/v1/plans/{plan}/model", self._newest_model),
             Route("/v1/plans/{plan}/ledger", self._ledger),
             Route("/v1/plans/{plan}/batches", self._batches, methods=["POST"]),
             Route("/v1/plans/{plan}/batches/{batch}/share", self._share, methods=["POST"]),
         ]
 
-    def _console(self) -> list[Route]:
-        """The operator's page, unless it is turned off."""
-        sight = AnalyzerSight(self.parts, self.metrics, self._ages, lambda: self._draining)
-        return console_routes(sight.snapshot, self._read) if self.parts.settings.console else []
+    @property
+    def draining(self) -> bool:
+        """Whether nothing new is taken any more."""
+        return self._draining
 
     # What devices read
 
@@ -99,61 +99,63 @@ class AnalyzerApp:
         self.parts.keyring.tidy()
         return Response(
             self.parts.keyring.document(),
-            headers={"cache-control": answers.REVALIDATED},
+            headers={"cache-control": responses.REVALIDATED},
             media_type="application/json",
         )
 
     async def _plan(self, request: Request) -> Response:
-        plan_id = self._named(request)
-        return answers.tagged(request, self._plan_text, plan_id, answers.IMMUTABLE)
+        plan_id = self._require_plan(request)
+        return responses.tagged_response(request, self._plan_text, plan_id, responses.IMMUTABLE)
 
-    async def _newest(self, request: Request) -> Response:
-        published = await self._read(partial(self.parts.store.newest, self._named(request)))
+    async def _newest_model(self, request: Request) -> Response:
+        published = await self.read(
+            partial(self.parts.store.newest_model, self._require_plan(request))
+        )
         tag = published.model.hash
-        return answers.tagged(request, published.document, tag, answers.REVALIDATED)
+        return responses.tagged_response(request, published.document, tag, responses.REVALIDATED)
 
     async def _model(self, request: Request) -> Response:
         name = request.path_params["hash"]
-        text = await self._read(partial(self.parts.store.document, name))
-        return answers.tagged(request, text, name, answers.IMMUTABLE)
+        text = await self.read(partial(self.parts.store.document, name))
+        return responses.tagged_response(request, text, name, responses.IMMUTABLE)
 
     async def _ledger(self, request: Request) -> Response:
-        plan_id = self._named(request)
-        entries = await self._read(partial(self.parts.store.ledger, plan_id))
+        plan_id = self._require_plan(request)
+        entries = await self.read(partial(self.parts.store.ledger, plan_id))
         listed = [entry.content | {"hash": entry.hash} for entry in entries]
         return JSONResponse({"plan": plan_id, "entries": listed})
 
     # What the shuffler sends
 
     async def _batches(self, request: Request) -> Response:
-        return await self._counted(request, self._delivered)
+        return await self._answer_counted(request, self._take_batch)
 
     async def _share(self, request: Request) -> Response:
-        return await self._counted(request, self._settled)
+        return await self._answer_counted(request, self._take_share)
 
-    async def _delivered(self, request: Request) -> Answer:
-        most = await self._read(self._delivery.most_bytes)
+    async def _take_batch(self, request: Request) -> Answer:
+        most = await self.read(self._receiver.most_bytes)
         body = await guards.read_body(request.scope, request.receive, most)
         signature = await self._signature(request)
-        return await self._learn(partial(self._delivery.take, body, signature))
+        return await self._learn(partial(self._receiver.take, body, signature))
 
-    async def _settled(self, request: Request) -> Answer:
+    async def _take_share(self, request: Request) -> Answer:
         most = 4 * self.parts.settings.limits.body_bytes
         body = await guards.read_body(request.scope, request.receive, most)
         signature = await self._signature(request)
-        index = _whole(request.path_params["batch"])
-        return await self._learn(partial(self._delivery.share, index, body, signature))
+        index = _read_index(request.path_params["batch"])
+        return await self._learn(partial(self._receiver.share, index, body, signature))
 
     async def _signature(self, request: Request) -> str:
         """The signature's text; if it is by a new key, that is looked for."""
         signature = request.headers.get(SIGNATURE, "")
-        await self._trust.meet(signature)
+        await self._peer_keys.meet(signature)
         return signature
 
-    async def _counted(self, request: Request, work: Callable[[Request], Any]) -> Response:
+    async def _answer_counted(self, request: Request, work: Callable[[Request], Any]) -> Response:
         """The answer of ``work``, counted by its outcome."""
         try:
-            self._admit(request)
+            self._require_admission(request)
             answer = await work(request)
         except Refusal as refusal:
             self.metrics.batches.add(refusal.reason)
@@ -167,14 +169,14 @@ class AnalyzerApp:
         facts = {name: answer[name] for name in ("batch", "model_version") if name in answer}
         self._log.info("batch taken", **facts)
         if "model_version" in facts:
-            self._ages.see(facts["model_version"])
+            self.model_age.see(facts["model_version"])
         return JSONResponse(answer)
 
-    def _admit(self, request: Request) -> None:
+    def _require_admission(self, request: Request) -> None:
         if self._draining:
             raise Refusal(Reason.DRAINING)
         guards.require_token(request.scope, self.parts.settings.access.token_hash)
-        self._named(request)
+        self._require_plan(request)
         if self._waiting >= MOST_WAITING:
             raise Refusal(Reason.QUEUE_FULL)
 
@@ -188,21 +190,22 @@ class AnalyzerApp:
 
     # Both
 
-    def _named(self, request: Request) -> str:
+    def _require_plan(self, request: Request) -> str:
         """The plan in the path, which must be ours."""
         if request.path_params["plan"] != self.parts.plan.id:
             raise Refusal(Reason.WRONG_PLAN)
         return self.parts.plan.id
 
-    async def _read(self, work: Callable[[], Found]) -> Found:
+    async def read(self, work: Callable[[], Found]) -> Found:
+        """Ask the database something, without holding up other requests."""
         return await asyncio.get_running_loop().run_in_executor(self._reads, work)
 
     async def _metrics(self, _request: Request) -> Response:
         plan, store = self.parts.plan, self.parts.store
-        published = await self._read(partial(store.newest, plan.id))
-        repairs = await self._read(partial(store.repairs, plan.id))
-        clipped = await self._read(partial(store.clipped, plan.id))
-        dropped = await self._read(partial(store.dropped, plan.id))
+        published = await self.read(partial(store.newest_model, plan.id))
+        repairs = await self.read(partial(store.repairs, plan.id))
+        clipped = await self.read(partial(store.clipped, plan.id))
+        dropped = await self.read(partial(store.dropped, plan.id))
         batches = plan.schedule.batches
         done = batches if published.next_batch is None else published.next_batch
         self.metrics.gauges.set(
@@ -219,18 +222,18 @@ class AnalyzerApp:
     async def _blockers(self) -> list[str]:
         if self._draining:
             return ["the service is shutting down"]
-        await self._read(partial(self.parts.store.newest, self.parts.plan.id))
+        await self.read(partial(self.parts.store.newest_model, self.parts.plan.id))
         return []
 
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
-        first = await self._read(partial(self.parts.store.newest, self.parts.plan.id))
-        self._ages.see(first.model.version)
+        first = await self.read(partial(self.parts.store.newest_model, self.parts.plan.id))
+        self.model_age.see(first.model.version)
         yield
         await self.close()
 
 
-def _whole(text: str) -> int:
+def _read_index(text: str) -> int:
     """A batch's index in a path."""
     if not (text.isascii() and text.isdigit() and len(text) <= 10):
         raise Refusal(Reason.NOT_FOUND)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from croupier.service.web.metrics import Metrics
+from croupier.service.http.metrics import Metrics
 
 _TEXTS = {
     "next_batch": "Index of the batch that is learnt from next.",

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from croupier.service.console import words
 from croupier.service.console.common_page import key_section, refused_table
-from croupier.service.console.common_sight import Snapshot
-from croupier.service.console.parts import Fact, Gauge, Page, Section, Table, Trend
+from croupier.service.console.common_view import Snapshot
+from croupier.service.console.page_parts import (
+    Page,
+    PageFact,
+    PageGauge,
+    PageSection,
+    PageTable,
+    TrendLine,
+)
 
 
 def analyzer_page(seen: Snapshot) -> Page:
@@ -26,17 +33,17 @@ def _news(seen: Snapshot) -> str:
     return f"{told}; the plan has {words.batches(left)} left."
 
 
-def _model(seen: Snapshot) -> Section:
-    return Section(
+def _model(seen: Snapshot) -> PageSection:
+    return PageSection(
         "Model",
         (
-            Gauge("learnt", "Batches learnt from", seen["learnt"], seen["batches_total"]),
-            Fact("version", "Version", str(seen["model_version"])),
-            Fact("hash", "Hash", words.short(seen["model_hash"])),
-            Fact("age", "Age", _age(seen)),
-            Fact("reports", "Reports counted", f"{seen['reports']:,}"),
-            Fact("repairs", "Eigenvalues raised", f"{seen['repairs']:,}"),
-            Fact("clipped", "Counts clipped", f"{seen['clipped']:,}"),
+            PageGauge("learnt", "Batches learnt from", seen["learnt"], seen["batches_total"]),
+            PageFact("version", "Version", str(seen["model_version"])),
+            PageFact("hash", "Hash", words.short(seen["model_hash"])),
+            PageFact("age", "Age", _age(seen)),
+            PageFact("reports", "Reports counted", f"{seen['reports']:,}"),
+            PageFact("repairs", "Eigenvalues raised", f"{seen['repairs']:,}"),
+            PageFact("clipped", "Counts clipped", f"{seen['clipped']:,}"),
         ),
     )
 
@@ -47,28 +54,28 @@ def _age(seen: Snapshot) -> str:
     return told if seen["model_seen_new"] else f"{told}, at least"
 
 
-def _privacy(seen: Snapshot) -> Section:
+def _privacy(seen: Snapshot) -> PageSection:
     limit = words.batches(seen["participation_limit"])
-    return Section(
+    return PageSection(
         "Privacy",
         (
-            Gauge("entries", "Batches charged", seen["entries"], seen["batches_total"]),
-            Fact("left", "Batches left", f"{seen['batches_total'] - seen['entries']:,}"),
-            Fact("epsilon", "Certified epsilon", words.number(seen["epsilon"])),
-            Fact("delta", "At delta", words.number(seen["delta"])),
-            Fact("limit", "For a user in at most", limit),
-            Fact("once", "In one batch alone", words.number(seen.get("epsilon_batch"))),
-            Fact("asked", "Epsilon asked for", words.number(seen.get("epsilon_asked"))),
-            Fact("method", "Proved by", seen["method"]),
-            Fact("head", "The ledger ends in", words.short(seen["ledger_head"])),
+            PageGauge("entries", "Batches charged", seen["entries"], seen["batches_total"]),
+            PageFact("left", "Batches left", f"{seen['batches_total'] - seen['entries']:,}"),
+            PageFact("epsilon", "Certified epsilon", words.number(seen["epsilon"])),
+            PageFact("delta", "At delta", words.number(seen["delta"])),
+            PageFact("limit", "For a user in at most", limit),
+            PageFact("once", "In one batch alone", words.number(seen.get("epsilon_batch"))),
+            PageFact("asked", "Epsilon asked for", words.number(seen.get("epsilon_asked"))),
+            PageFact("method", "Proved by", seen["method"]),
+            PageFact("head", "The ledger ends in", words.short(seen["ledger_head"])),
         ),
     )
 
 
-def _rewards(seen: Snapshot) -> Section:
+def _rewards(seen: Snapshot) -> PageSection:
     means = tuple(one["mean"] for one in seen["rewards"])
-    trend = Trend("rewards", "Mean reward by batch", means, _course(seen["rewards"]))
-    return Section("Rewards", (trend,))
+    trend = TrendLine("rewards", "Mean reward by batch", means, _course(seen["rewards"]))
+    return PageSection("Rewards", (trend,))
 
 
 def _course(rewards: list[Snapshot]) -> str:
@@ -81,24 +88,24 @@ def _course(rewards: list[Snapshot]) -> str:
     )
 
 
-def _published(seen: Snapshot) -> Section:
+def _published(seen: Snapshot) -> PageSection:
     models = tuple(
         (str(one["model_version"]), words.short(one["model_hash"])) for one in seen["newest_models"]
     )
-    return Section(
+    return PageSection(
         "Publications",
         (
-            Fact("publications", "Models published", f"{seen['publications']:,}"),
-            Table("models", "Newest models", ("Version", "Hash"), models, "None yet."),
+            PageFact("publications", "Models published", f"{seen['publications']:,}"),
+            PageTable("models", "Newest models", ("Version", "Hash"), models, "None yet."),
         ),
     )
 
 
-def _taken(seen: Snapshot) -> Section:
+def _taken(seen: Snapshot) -> PageSection:
     rows = tuple(
         (str(one["batch"]), f"{one['size']:,}", str(one["model_version"]))
         for one in seen["newest_batches"]
     )
     columns = ("Batch", "Reports", "Model after it")
-    batches = Table("batches", "Newest batches", columns, rows, "None yet.")
-    return Section("Batches", (batches, refused_table(seen)))
+    batches = PageTable("batches", "Newest batches", columns, rows, "None yet.")
+    return PageSection("Batches", (batches, refused_table(seen)))

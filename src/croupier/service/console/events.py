@@ -11,8 +11,8 @@ from typing import Any
 from starlette.responses import Response, StreamingResponse
 
 from croupier.errors import CroupierError
-from croupier.service.console.parts import Page
-from croupier.service.web.problems import plain_problem
+from croupier.service.console.page_parts import Page
+from croupier.service.http.problems import plain_problem
 
 EVERY = 1.0
 MOST_LISTENERS = 16

@@ -9,10 +9,18 @@ from importlib.resources import files
 from itertools import groupby
 from string import Template
 
-from croupier.service.console.parts import Fact, Gauge, Page, Part, Section, Table, Trend
+from croupier.service.console.page_parts import (
+    Page,
+    PageFact,
+    PageGauge,
+    PagePart,
+    PageSection,
+    PageTable,
+    TrendLine,
+)
 
 
-def html(page: Page) -> str:
+def render_page(page: Page) -> str:
     """The whole document."""
     return _template().substitute(
         title=escape(page.title),
@@ -24,16 +32,16 @@ def html(page: Page) -> str:
 
 @cache
 def _template() -> Template:
-    return Template(static("page.html").decode())
+    return Template(read_static("page.html").decode())
 
 
-def static(name: str) -> bytes:
+def read_static(name: str) -> bytes:
     """A file that comes with the package."""
     return files("croupier.service.console").joinpath("static", name).read_bytes()
 
 
-def _section(number: int, section: Section) -> str:
-    runs = groupby(section.parts, key=lambda part: isinstance(part, Fact))
+def _section(number: int, section: PageSection) -> str:
+    runs = groupby(section.parts, key=lambda part: isinstance(part, PageFact))
     inside = "\n".join(_facts(run) if of_facts else _parts(run) for of_facts, run in runs)
     title = escape(section.title)
     return (
@@ -42,34 +50,34 @@ def _section(number: int, section: Section) -> str:
     )
 
 
-def _facts(parts: Iterable[Part]) -> str:
+def _facts(parts: Iterable[PagePart]) -> str:
     return f"<dl>\n{_parts(parts)}\n</dl>"
 
 
-def _parts(parts: Iterable[Part]) -> str:
+def _parts(parts: Iterable[PagePart]) -> str:
     return "\n".join(_part(part) for part in parts)
 
 
-def _part(part: Part) -> str:
+def _part(part: PagePart) -> str:
     match part:
-        case Fact():
+        case PageFact():
             return _fact(part)
-        case Gauge():
+        case PageGauge():
             return _gauge(part)
-        case Table():
+        case PageTable():
             return _table(part)
-        case Trend():
+        case TrendLine():
             return _trend(part)
 
 
-def _fact(fact: Fact) -> str:
+def _fact(fact: PageFact) -> str:
     return (
         f"<div><dt>{escape(fact.label)}</dt>"
         f'<dd data-text="{escape(fact.key)}">{escape(fact.text)}</dd></div>'
     )
 
 
-def _gauge(gauge: Gauge) -> str:
+def _gauge(gauge: PageGauge) -> str:
     key, text = escape(gauge.key), escape(gauge.text)
     return (
         f'<p class="gauge"><label for="gauge-{key}">{escape(gauge.label)}</label> '
@@ -79,7 +87,7 @@ def _gauge(gauge: Gauge) -> str:
     )
 
 
-def _table(table: Table) -> str:
+def _table(table: PageTable) -> str:
     key, hidden = escape(table.key), "" if table.rows else " hidden"
     heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.columns)
     empty = " hidden" if table.rows else ""
@@ -90,7 +98,7 @@ def _table(table: Table) -> str:
     )
 
 
-def _rows(table: Table) -> str:
+def _rows(table: PageTable) -> str:
     return "".join(
         f'<tr><th scope="row">{escape(first)}</th>'
         + "".join(f"<td>{escape(cell)}</td>" for cell in cells)
@@ -99,7 +107,7 @@ def _rows(table: Table) -> str:
     )
 
 
-def _trend(trend: Trend) -> str:
+def _trend(trend: TrendLine) -> str:
     key = escape(trend.key)
     return (
         f'<figure><svg viewBox="0 -2 {trend.WIDTH} {trend.HEIGHT + 4}" aria-hidden="true" '

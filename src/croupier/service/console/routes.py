@@ -12,13 +12,13 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from croupier.service.console.analyzer_page import analyzer_page
-from croupier.service.console.common_sight import Snapshot
+from croupier.service.console.common_view import Snapshot
 from croupier.service.console.events import EVERY, MOST_LISTENERS, Events, Recent
-from croupier.service.console.listed import only_listed
-from croupier.service.console.markup import html, static
-from croupier.service.console.parts import Page
+from croupier.service.console.listed_fields import keep_listed
+from croupier.service.console.markup import read_static, render_page
+from croupier.service.console.page_parts import Page
 from croupier.service.console.shuffler_page import shuffler_page
-from croupier.service.web import answers
+from croupier.service.http import responses
 
 PAGES: dict[str, Callable[[Snapshot], Page]] = {
     "shuffler": shuffler_page,
@@ -66,24 +66,24 @@ def console_routes(
 
 def page_of(snapshot: Snapshot) -> Page:
     """The page of a role's snapshot."""
-    seen = only_listed(snapshot)
+    seen = keep_listed(snapshot)
     return PAGES[seen["role"]](seen)
 
 
-def _page(recent: Recent) -> answers.Endpoint:
+def _page(recent: Recent) -> responses.Endpoint:
     async def endpoint(_request: Request) -> Response:
-        text = html(await recent.page())
+        text = render_page(await recent.page())
         return HTMLResponse(text, headers=SAFETY | {"cache-control": "no-store"})
 
     return endpoint
 
 
-def _file(name: str, kind: str) -> answers.Endpoint:
-    body = static(name)
+def _file(name: str, kind: str) -> responses.Endpoint:
+    body = read_static(name)
     tag = hashlib.sha256(body).hexdigest()[:16]
 
     async def endpoint(request: Request) -> Response:
-        found = answers.tagged(request, body, tag, answers.REVALIDATED)
+        found = responses.tagged_response(request, body, tag, responses.REVALIDATED)
         found.headers.update(SAFETY | ({"content-type": kind} if found.body else {}))
         return found
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from croupier.service.console import words
 from croupier.service.console.common_page import key_section, refused_table
-from croupier.service.console.common_sight import Snapshot
-from croupier.service.console.parts import Fact, Gauge, Page, Section, Table
+from croupier.service.console.common_view import Snapshot
+from croupier.service.console.page_parts import Page, PageFact, PageGauge, PageSection, PageTable
 
 SHORT = {
     "wait": "waits for more reports",
@@ -32,52 +32,56 @@ def _news(seen: Snapshot) -> str:
     return f"Batch {seen['batch']} is {seen['state']}; the next is not open yet."
 
 
-def _open(seen: Snapshot) -> Section:
+def _open(seen: Snapshot) -> PageSection:
     version = seen.get("model_version")
     waits = seen.get("state") == "open" and seen["filled"] > 0
     waiting = words.duration(seen["oldest_seconds"]) if waits else words.NOTHING
-    return Section(
+    return PageSection(
         "Newest batch",
         (
-            Gauge("filled", "Reports", seen.get("filled", 0), seen.get("size", 0)),
-            Fact("batch", "Batch", str(seen.get("batch", words.NOTHING))),
-            Fact("state", "State", seen.get("state", "not begun")),
-            Fact("oldest", "Has had reports for", waiting),
-            Fact("model", "Made with model", words.NOTHING if version is None else str(version)),
-            Fact("padded", "Zero-input reports in it", f"{seen.get('padded', 0):,}"),
-            Fact("dropped", "Reports dropped before", f"{seen.get('dropped', 0):,}"),
-            Fact("why", "What it waits for", seen.get("why", "The analyzer's first model.")),
+            PageGauge("filled", "Reports", seen.get("filled", 0), seen.get("size", 0)),
+            PageFact("batch", "Batch", str(seen.get("batch", words.NOTHING))),
+            PageFact("state", "State", seen.get("state", "not begun")),
+            PageFact("oldest", "Has had reports for", waiting),
+            PageFact(
+                "model", "Made with model", words.NOTHING if version is None else str(version)
+            ),
+            PageFact("padded", "Zero-input reports in it", f"{seen.get('padded', 0):,}"),
+            PageFact("dropped", "Reports dropped before", f"{seen.get('dropped', 0):,}"),
+            PageFact("why", "What it waits for", seen.get("why", "The analyzer's first model.")),
         ),
     )
 
 
-def _released(seen: Snapshot) -> Section:
+def _released(seen: Snapshot) -> PageSection:
     rows = tuple(
         (str(one["batch"]), one["state"], f"{one['filled']:,} of {one['size']:,}")
         for one in seen["newest_batches"]
     )
-    return Section(
+    return PageSection(
         "Batches",
         (
-            Gauge("released", "Released", seen["released"], seen["batches_total"]),
-            Fact("trouble", "Trouble in delivery", seen["trouble"] or "none"),
-            Table("batches", "Newest batches", ("Batch", "State", "Reports"), rows, "None yet."),
+            PageGauge("released", "Released", seen["released"], seen["batches_total"]),
+            PageFact("trouble", "Trouble in delivery", seen["trouble"] or "none"),
+            PageTable(
+                "batches", "Newest batches", ("Batch", "State", "Reports"), rows, "None yet."
+            ),
         ),
     )
 
 
-def _reports(seen: Snapshot) -> Section:
-    accepted = Fact("accepted", "Accepted", f"{seen['accepted']:,}")
-    return Section("Reports since the start", (accepted, refused_table(seen)))
+def _reports(seen: Snapshot) -> PageSection:
+    accepted = PageFact("accepted", "Accepted", f"{seen['accepted']:,}")
+    return PageSection("Reports since the start", (accepted, refused_table(seen)))
 
 
-def _rules(seen: Snapshot) -> Section:
+def _rules(seen: Snapshot) -> PageSection:
     limit = words.counted(seen["participation_limit"], "report")
-    return Section(
+    return PageSection(
         "Rules of the plan",
         (
-            Fact("limit", "A user may send", f"{limit} in all, one in a batch"),
-            Fact("transport", "Reports travel as", seen["transport"]),
-            Fact("short", "A batch that stays short", SHORT[seen["short_policy"]]),
+            PageFact("limit", "A user may send", f"{limit} in all, one in a batch"),
+            PageFact("transport", "Reports travel as", seen["transport"]),
+            PageFact("short", "A batch that stays short", SHORT[seen["short_policy"]]),
         ),
     )

@@ -10,7 +10,7 @@ import numpy as np
 from croupier.analyzer import Analyzer
 from croupier.client import Client
 from croupier.plan import Plan
-from croupier.service.demo.crowd import People, Played
+from croupier.service.demo.simulated_users import DeviceRound, SimulatedUsers
 from croupier.shuffler import Batch, gather
 
 
@@ -25,7 +25,7 @@ class BatchMeans:
     uniform: float
 
 
-def compare(plan: Plan, played: Sequence[Played], people: People) -> list[BatchMeans]:
+def compare(plan: Plan, played: Sequence[DeviceRound], people: SimulatedUsers) -> list[BatchMeans]:
     """Three policies on the same users in the same batches.
 
     Rewards are the means that decide the draws, so that luck is left out.
@@ -37,15 +37,17 @@ def compare(plan: Plan, played: Sequence[Played], people: People) -> list[BatchM
             index,
             len(members),
             float(np.mean([one.mean for one in members])),
-            _learnt(free, learner, index, [one.user for one in members], people),
+            _reward_of_learner(free, learner, index, [one.user for one in members], people),
             float(np.mean([people.user(one.user)[1].mean() for one in members])),
         )
-        for index, members in _complete(plan, played)
+        for index, members in _complete_batches(plan, played)
     ]
 
 
-def _complete(plan: Plan, played: Iterable[Played]) -> Iterable[tuple[int, list[Played]]]:
-    members: dict[int, list[Played]] = {}
+def _complete_batches(
+    plan: Plan, played: Iterable[DeviceRound]
+) -> Iterable[tuple[int, list[DeviceRound]]]:
+    members: dict[int, list[DeviceRound]] = {}
     for one in played:
         if one.batch is not None:
             members.setdefault(one.batch, []).append(one)
@@ -68,8 +70,8 @@ def _without_noise(plan: Plan) -> Plan:
     )
 
 
-def _learnt(
-    free: Plan, learner: Analyzer, index: int, users: Sequence[int], people: People
+def _reward_of_learner(
+    free: Plan, learner: Analyzer, index: int, users: Sequence[int], people: SimulatedUsers
 ) -> float:
     """The mean reward of a batch by the model so far, which then learns from it."""
     reports, rewards = [], []

@@ -19,21 +19,21 @@ from typing import Any, Self
 from croupier import wire
 from croupier.arguments import whole
 from croupier.plan import Plan
-from croupier.service.demo import trend
+from croupier.service.demo import reward_file
 from croupier.service.demo.comparison import BatchMeans, compare
-from croupier.service.demo.crowd import Crowd, People, Played
-from croupier.service.demo.local import (
+from croupier.service.demo.local_services import (
     ROLES,
     LocalError,
     LocalServices,
     end_process,
-    ledger,
-    model_version,
+    fetch_ledger,
+    fetch_model_version,
     start_process,
 )
-from croupier.service.demo.trend import Trend
-from croupier.service.travel.documents import LedgerEntry, verify_chain
-from croupier.service.travel.sealing import OVERHEAD
+from croupier.service.demo.reward_file import RewardFile
+from croupier.service.demo.simulated_users import DeviceRound, SimulatedUsers, WorkerTask
+from croupier.service.messages.sealing import OVERHEAD
+from croupier.service.messages.signed_documents import LedgerEntry, verify_chain
 
 DEVICES, LEAST_DEVICES = 2000, 100
 DIM, ARMS = 3, 5
@@ -72,7 +72,7 @@ class DemoReport:
         return {"kind": "demo", **asdict(self)}
 
 
-class Stop:
+class StopSignal:
     """Ctrl-C and its kin: noted when they come, heeded where no process is half started."""
 
     def __init__(self) -> None:
@@ -116,21 +116,21 @@ def run_demo(
     """Run both services and all devices; whatever happens, no process is left running."""
     started = time.monotonic()
     plan = demo_plan(devices)
-    with Stop() as stop, ExitStack() as stack:
+    with StopSignal() as stop, ExitStack() as stack:
         place = directory / "services"
         services = stack.enter_context(
-            LocalServices(place, plan, first=trend.SETTING, between=stop.heed)
+            LocalServices(place, plan, first=reward_file.SETTING, between=stop.heed)
         )
         for role in ROLES:
             announce(role, services.url(role))
-        known = Trend(place / "analyzer" / trend.FILE, plan)
+        known = RewardFile(place / "analyzer" / reward_file.FILE, plan)
         played = []
-        for one in _played(stack, services, directory / "devices", devices, seed, progress):
+        for one in _start_workers(stack, services, directory / "devices", devices, seed, progress):
             known.add(one)
             played.append(one)
         entries = _settled_ledger(services, plan, played)
-        version = model_version(services.settings)
-    people = People(DIM, ARMS, seed)
+        version = fetch_model_version(services.settings)
+    people = SimulatedUsers(DIM, ARMS, seed)
     return DemoReport(
         plan.id,
         devices,
@@ -148,25 +148,29 @@ def run_demo(
     )
 
 
-def _played(
+def _start_workers(
     stack: ExitStack,
     services: LocalServices,
     directory: Path,
     devices: int,
     seed: int,
     progress: Progress,
-) -> Iterator[Played]:
+) -> Iterator[DeviceRound]:
     """Everything that the devices did, in worker processes."""
     lines: queue.Queue[str] = queue.Queue()
     for first in range(WORKERS):
-        crowd = Crowd(services.settings, str(directory), DIM, ARMS, seed, devices, first, WORKERS)
-        worker = start_process("croupier.service.demo.crowd", [crowd.to_json()], subprocess.PIPE)
+        crowd = WorkerTask(
+            services.settings, str(directory), DIM, ARMS, seed, devices, first, WORKERS
+        )
+        worker = start_process(
+            "croupier.service.demo.simulated_users", [crowd.to_json()], subprocess.PIPE
+        )
         stack.callback(end_process, worker)
-        threading.Thread(target=_forward, args=(worker, lines), daemon=True).start()
-    return _gathered(lines, services, devices, progress)
+        threading.Thread(target=_forward_lines, args=(worker, lines), daemon=True).start()
+    return _collect_rounds(lines, services, devices, progress)
 
 
-def _forward(worker: subprocess.Popen[bytes], lines: queue.Queue[str]) -> None:
+def _forward_lines(worker: subprocess.Popen[bytes], lines: queue.Queue[str]) -> None:
     """What a worker prints, line by line, and an empty line when it ends."""
     if worker.stdout is not None:
         for line in worker.stdout:
@@ -174,9 +178,9 @@ def _forward(worker: subprocess.Popen[bytes], lines: queue.Queue[str]) -> None:
     lines.put("")
 
 
-def _gathered(
+def _collect_rounds(
     lines: queue.Queue[str], services: LocalServices, devices: int, progress: Progress
-) -> Iterator[Played]:
+) -> Iterator[DeviceRound]:
     """The devices as they finish, until every worker has ended."""
     done, ended = 0, 0
     while ended < WORKERS:
@@ -189,27 +193,29 @@ def _gathered(
         if not line:
             ended += 1
             continue
-        yield _parsed(line)
+        yield _read_round(line)
         done += 1
         progress(done, devices)
     if done != devices:
         raise LocalError(f"only {done} of {devices} devices came back")
 
 
-def _parsed(line: str) -> Played:
+def _read_round(line: str) -> DeviceRound:
     try:
-        return Played(**json.loads(line))
+        return DeviceRound(**json.loads(line))
     except (ValueError, TypeError) as error:
         raise LocalError(f"a worker said: {line}") from error
 
 
-def _settled_ledger(services: LocalServices, plan: Plan, played: list[Played]) -> list[LedgerEntry]:
+def _settled_ledger(
+    services: LocalServices, plan: Plan, played: list[DeviceRound]
+) -> list[LedgerEntry]:
     """The ledger once it has every batch that was completed."""
     accepted = sum(one.batch is not None for one in played)
     totals = itertools.accumulate(plan.schedule.sizes())
     complete = sum(total <= accepted for total in totals)
     end = time.monotonic() + SETTLE_SECONDS
-    while len(entries := ledger(services.settings)) < complete:
+    while len(entries := fetch_ledger(services.settings)) < complete:
         services.require_running()
         if time.monotonic() > end:
             raise LocalError(f"{len(entries)} of {complete} batches were learnt from in time")

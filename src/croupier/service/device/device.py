@@ -19,18 +19,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from croupier import wire
-from croupier.client import Client
-from croupier.contribution import contribution
+from croupier.contribution import checked_features
 from croupier.model import Model
 from croupier.packing import sized
 from croupier.plan import Plan
-from croupier.service.device.calls import LaterRefusal, Services, UnreachableError
-from croupier.service.device.sending import Outcome, Sender
+from croupier.service.device.backoff import PATIENCE, Backoff
+from croupier.service.device.http import LaterRefusal, ServiceClient, UnreachableError
 from croupier.service.device.settings import DeviceSettings
-from croupier.service.device.state import DeviceFiles, OpenChoice, Queued
-from croupier.service.device.trust import Announced, Beliefs
-from croupier.service.device.waits import PATIENCE, Waits
-from croupier.service.web.reasons import Reason, Refusal
+from croupier.service.device.store import DeviceFiles, OpenChoice, QueuedReport
+from croupier.service.device.upload import Uploader, UploadOutcome
+from croupier.service.device.verification import AnnouncedKeys, VerifiedDocuments
+from croupier.service.http.reasons import Reason, Refusal
 
 
 @dataclass(frozen=True)
@@ -63,10 +62,12 @@ class Device:
         self._files = DeviceFiles(directory, settings.plan_id)
         self._own_http = http is None
         self._http = httpx.Client(follow_redirects=False) if http is None else http
-        services = Services(settings, self._http)
-        announced = Announced(settings, services, self._files)
-        self._beliefs = Beliefs(settings, services, self._files, announced)
-        self._sender = Sender(settings, account, self._files, services, announced, self._beliefs)
+        services = ServiceClient(settings, self._http)
+        announced = AnnouncedKeys(settings, services, self._files)
+        self._documents = VerifiedDocuments(settings, services, self._files, announced)
+        self._uploader = Uploader(
+            settings, account, self._files, services, announced, self._documents
+        )
         self._sleep = sleep
 
     def __enter__(self) -> Self:
@@ -87,19 +88,19 @@ class Device:
     def plan(self) -> Plan:
         """The plan that the app pinned, its guarantee computed again."""
         self._require_in()
-        return self._beliefs.plan
+        return self._documents.plan
 
     @property
     def model(self) -> Model:
         """The newest model that this device has seen."""
         self._require_in()
-        return self._beliefs.model
+        return self._documents.model
 
     @property
     def remaining(self) -> int:
         """Reports that the plan still allows this user."""
         self._require_in()
-        return self._sender.remaining
+        return self._uploader.remaining
 
     @property
     def participations(self) -> list[int]:
@@ -119,7 +120,7 @@ class Device:
     @property
     def trouble(self) -> str:
         """Why the last report is still queued or was lost; empty where all is well."""
-        return self._sender.trouble
+        return self._uploader.trouble
 
     @property
     def opted_out(self) -> bool:
@@ -131,15 +132,16 @@ class Device:
     def refresh(self) -> Model:
         """Fetch and verify the newest model; a rollback, a fork or a bad signature is refused."""
         self._require_in()
-        return self._beliefs.refresh()
+        return self._documents.refresh()
 
     def choose(self, features: ArrayLike, mask: ArrayLike | None = None) -> Ticket:
         """The arm for features ``(arms, dim)``, by the newest model seen; works offline.
 
         ``mask`` marks the arms that are available. The choice stays open until its reward comes.
         """
-        client = Client(self.plan)
-        client.update(self.model)
+        model = self.model
+        client = self._documents.client
+        client.update(model)
         arm = int(client.choose(features, mask).arm)
         chosen = np.asarray(features, dtype=np.float64)[arm]
         choice = OpenChoice(secrets.token_hex(8), tuple(chosen.tolist()))
@@ -154,38 +156,44 @@ class Device:
         self._require_in()
         state = self._files.state
         choice = state.find(ticket if isinstance(ticket, str) else ticket.id)
-        contribution(self.plan.layout, choice.feature, value)
+        self._require_reportable(choice, value)
         if state.queued is not None:
             raise Refusal(Reason.DUPLICATE_USER, "a report is queued already")
-        self._sender.require_allowance()
-        queued = Queued(choice.feature, float(value))
+        self._uploader.require_allowance()
+        queued = QueuedReport(choice.feature, float(value))
         self._files.write(replace(state.without_choice(choice.ticket), queued=queued))
 
-    def flush(self, patience: float = PATIENCE) -> Outcome:
+    def flush(self, patience: float = PATIENCE) -> UploadOutcome:
         """Send the queued report, waiting no more than ``patience`` seconds in all."""
         self._require_in()
-        waits = Waits(patience, self._sleep)
+        backoff = Backoff(patience, self._sleep)
         while self._files.state.queued is not None:
             try:
-                outcome = self._sender.send()
+                outcome = self._uploader.send()
                 if outcome is not None:
                     return outcome
-                more = waits.another()
+                more = backoff.retry()
             except LaterRefusal as later:
-                self._sender.trouble = later.reason.code
-                more = waits.at_least(later.seconds)
+                self._uploader.trouble = later.reason.code
+                more = backoff.wait_at_least(later.seconds)
             except UnreachableError as error:
-                self._sender.trouble = str(error)
-                more = waits.longer()
+                self._uploader.trouble = str(error)
+                more = backoff.wait_longer()
             if not more:
-                return Outcome.WAITING
-        return Outcome.NOTHING
+                return UploadOutcome.WAITING
+        return UploadOutcome.NOTHING
 
     def opt_out(self) -> None:
         """Leave at once and for good: what is queued is deleted, nothing is sent any more."""
         self._files.ledger.opt_out()
         self._files.forget()
-        self._beliefs.forget()
+        self._documents.forget()
+
+    def _require_reportable(self, choice: OpenChoice, value: float) -> None:
+        """What the client would refuse is refused while the choice is still open."""
+        layout = self.plan.layout
+        checked_features(layout, choice.feature, "feature")
+        layout.unit_reward(value)
 
     def _require_in(self) -> None:
         if self.opted_out:

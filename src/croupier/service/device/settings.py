@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from croupier.arguments import positive, whole
 from croupier.packing import raw
 from croupier.plan import Plan
-from croupier.service.travel.documents import Trusted, trusted_keys
-from croupier.service.travel.sealing import PUBLIC_KEY
+from croupier.service.messages.sealing import PUBLIC_KEY
+from croupier.service.messages.signed_documents import Trusted, trusted_keys
 from croupier.wire import PLAN_ID, Transport
 
 if TYPE_CHECKING:
-    from croupier.service.operation.settings import Settings
+    from croupier.service.settings import Settings
 
 OPEN_CHOICES = 64
 TIMEOUT = 10.0
@@ -63,7 +63,7 @@ class DeviceSettings:
         A real app carries these values in itself.
         """
         # What only a server needs is not imported into an app.
-        from croupier.service.operation.settings import read_settings
+        from croupier.service.settings import read_settings
 
         home = Path(directory)
         shuffler, analyzer = (
@@ -72,15 +72,15 @@ class DeviceSettings:
         plan = Plan.from_json(shuffler.plan.read_text(encoding="utf-8"))
         return cls(
             plan.id,
-            _url(shuffler),
-            _url(analyzer),
-            _lines(home / "analyzer" / "shuffler-key"),
-            _lines(home / "shuffler" / "analyzer-key"),
+            _service_url(shuffler),
+            _service_url(analyzer),
+            _read_lines(home / "analyzer" / "shuffler-key"),
+            _read_lines(home / "shuffler" / "analyzer-key"),
             shuffler.transport,
         )
 
 
-def trusted(keys: tuple[str, ...]) -> Trusted:
+def read_trusted_keys(keys: tuple[str, ...]) -> Trusted:
     """Keys in hex, by their ids."""
     return trusted_keys(bytes.fromhex(key) for key in keys)
 
@@ -92,9 +92,9 @@ def _require_keys(name: str, keys: tuple[str, ...]) -> None:
         raw(name, key, PUBLIC_KEY)
 
 
-def _url(settings: Settings) -> str:
+def _service_url(settings: Settings) -> str:
     return f"http://{settings.listen.host}:{settings.listen.port}"
 
 
-def _lines(path: Path) -> tuple[str, ...]:
+def _read_lines(path: Path) -> tuple[str, ...]:
     return tuple(path.read_text(encoding="utf-8").split())

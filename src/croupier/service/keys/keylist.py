@@ -10,8 +10,8 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from croupier.errors import DocumentError, KeyringError
-from croupier.service.travel import documents
-from croupier.service.travel.documents import KEYS, Trusted, key_id
+from croupier.service.messages import signed_documents
+from croupier.service.messages.signed_documents import KEYS, Trusted, key_id
 
 SEAL, SIGN = "seal", "sign"
 PENDING, ACTIVE, EXPIRED = "pending", "active", "expired"
@@ -67,7 +67,7 @@ class KeyList:
     @classmethod
     def verify(cls, text: str | bytes, role: str, trusted: Trusted) -> KeyList:
         """The list of that role, if signed by a key that is trusted already."""
-        content = documents.verify_document(KEYS, text, trusted)
+        content = signed_documents.verify_document(KEYS, text, trusted)
         try:
             keys = tuple(Key.from_content(one) for one in content["keys"])
             made = cls(content["role"], content["sequence"], keys)
@@ -80,16 +80,16 @@ class KeyList:
     @property
     def sealing_key(self) -> Key:
         """The key to seal for."""
-        return active(self.keys, SEAL)
+        return require_active(self.keys, SEAL)
 
     def trusted(self, now: float | None = None) -> dict[bytes, Ed25519PublicKey]:
         """The keys that sign for this role, also those that are announced or not yet over."""
         moment = time.time() if now is None else now
         signing = [key for key in self.keys if key.use == SIGN and not key.over(moment)]
-        return documents.trusted_keys(key.public for key in signing)
+        return signed_documents.trusted_keys(key.public for key in signing)
 
 
-def active(keys: tuple[Key, ...], use: str) -> Key:
+def require_active(keys: tuple[Key, ...], use: str) -> Key:
     """The one active key of that use."""
     for key in keys:
         if key.use == use and key.state == ACTIVE:

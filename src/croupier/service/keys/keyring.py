@@ -17,10 +17,10 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 
 from croupier.arguments import finite
 from croupier.errors import KeyringError
-from croupier.service.keys.keylist import ACTIVE, EXPIRED, PENDING, SEAL, SIGN, Key, active
+from croupier.service.keys.keylist import ACTIVE, EXPIRED, PENDING, SEAL, SIGN, Key, require_active
 from croupier.service.keys.keystore import Keystore
-from croupier.service.travel import documents
-from croupier.service.travel.documents import KEYS, Signer
+from croupier.service.messages import signed_documents
+from croupier.service.messages.signed_documents import KEYS, Signer
 
 GRACE = 7 * 24 * 3600.0
 """Seconds that an expired key still opens; longer than a device keeps a report."""
@@ -87,7 +87,7 @@ class Keyring:
             self.refresh()
             if any(key.state == PENDING for key in self.list()):
                 raise KeyringError("a pending key is waiting already; rotate first")
-            made = _pair(PENDING if self._held else ACTIVE)
+            made = _make_pair(PENDING if self._held else ACTIVE)
             self._change((*self._held, *made))
         return tuple(held.key for held in made)
 
@@ -100,7 +100,7 @@ class Keyring:
             self.refresh()
             if not any(key.state == PENDING for key in self.list()):
                 raise KeyringError("no key is pending; make one with: croupier keys new")
-            self._change(tuple(_moved(held, until) for held in self._held))
+            self._change(tuple(_advance(held, until) for held in self._held))
         return self.list()
 
     def retire(self, now: float | None = None) -> tuple[Key, ...]:
@@ -124,12 +124,12 @@ class Keyring:
     @property
     def sealing_key(self) -> X25519PublicKey:
         """The active key, to seal for."""
-        return X25519PublicKey.from_public_bytes(active(self.list(), SEAL).public)
+        return X25519PublicKey.from_public_bytes(require_active(self.list(), SEAL).public)
 
     @property
     def signer(self) -> Signer:
         """The active signing key."""
-        wanted = active(self.list(), SIGN)
+        wanted = require_active(self.list(), SIGN)
         return next(_signer(held) for held in self._held if held.key == wanted)
 
     def document(self, now: float | None = None) -> str:
@@ -141,7 +141,7 @@ class Keyring:
         keys = [key.content for key in self.list() if not key.over(moment)]
         content = {"role": self.role, "sequence": self._sequence, "keys": keys}
         signers = [_signer(held) for held in self._held if _signs(held.key, moment)]
-        return documents.sign_document(KEYS, content, signers)
+        return signed_documents.sign_document(KEYS, content, signers)
 
     def _change(self, held: tuple[_Held, ...]) -> None:
         """On disk first, so that nothing is used that a crash would lose."""
@@ -169,7 +169,7 @@ def _moment(now: float | None) -> float:
     return time.time() if now is None else now
 
 
-def _pair(state: str) -> tuple[_Held, ...]:
+def _make_pair(state: str) -> tuple[_Held, ...]:
     """A key to seal for and a key that signs."""
     seal, sign = X25519PrivateKey.generate(), Ed25519PrivateKey.generate()
     return (
@@ -178,7 +178,7 @@ def _pair(state: str) -> tuple[_Held, ...]:
     )
 
 
-def _moved(held: _Held, until: float) -> _Held:
+def _advance(held: _Held, until: float) -> _Held:
     """One step on: pending, active, expired."""
     if held.key.state == PENDING:
         return replace(held, key=replace(held.key, state=ACTIVE))

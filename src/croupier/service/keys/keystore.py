@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
 from croupier.errors import KeyringError
 from croupier.model import canonical
-from croupier.service.store.disk import flush_directory
+from croupier.service.storage.disk import flush_directory
 
 ROLES = ("shuffler", "analyzer")
 FILE = "keyring.json"

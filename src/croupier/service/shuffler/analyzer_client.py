@@ -11,11 +11,11 @@ import httpx
 
 from croupier.errors import CroupierError, DocumentError, SignatureError
 from croupier.model import Model
-from croupier.service.keys.trust import Trust
-from croupier.service.shuffler.states import Released
-from croupier.service.travel import documents
-from croupier.service.travel.handover import BATCH_TYPE, SHARE_TYPE, SIGNATURE
-from croupier.service.web.reasons import Reason
+from croupier.service.http.media_types import BATCH_TYPE, SHARE_TYPE, SIGNATURE
+from croupier.service.http.reasons import Reason
+from croupier.service.keys.peer_keys import PeerKeys
+from croupier.service.messages import signed_documents
+from croupier.service.shuffler.rows import ReleasedBatch
 
 
 class UndeliveredError(CroupierError):
@@ -27,7 +27,7 @@ class UndeliveredError(CroupierError):
 
 
 @dataclass(frozen=True)
-class Learnt:
+class LearntModel:
     """The analyzer has learnt from a batch: the model that devices use from now on."""
 
     model_version: int
@@ -35,7 +35,7 @@ class Learnt:
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenedReports:
     """The reports of a batch of shares that the analyzer could open, as packed flags."""
 
     flags: bytes
@@ -48,7 +48,7 @@ class AnalyzerClient:
         self,
         url: str,
         token: str,
-        trust: Trust,
+        trust: PeerKeys,
         timeout: float,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
@@ -71,62 +71,64 @@ class AnalyzerClient:
 
     async def newest_model(self, plan_id: str) -> Model:
         """The model that is published now."""
-        return await self._model(plan_id, await self._get(f"/v1/plans/{plan_id}/model"))
+        return await self._read_model(plan_id, await self._get(f"/v1/plans/{plan_id}/model"))
 
-    async def require_published(self, plan_id: str, learnt: Learnt) -> None:
+    async def require_published(self, plan_id: str, learnt: LearntModel) -> None:
         """Refuse what the analyzer says it has learnt unless that is published and signed."""
-        model = await self._model(plan_id, await self._get(f"/v1/models/{learnt.model_hash}"))
+        model = await self._read_model(plan_id, await self._get(f"/v1/models/{learnt.model_hash}"))
         if (model.version, model.hash) != (learnt.model_version, learnt.model_hash):
             raise DocumentError(f"the analyzer published {model.hash}, not {learnt.model_hash}")
 
-    async def send(self, released: Released) -> Learnt | Opened:
+    async def send(self, released: ReleasedBatch) -> LearntModel | OpenedReports:
         """Hand on a batch; sending the same bytes again is answered the same."""
         headers = {SIGNATURE: released.signature, "content-type": BATCH_TYPE}
         place = f"/v1/plans/{released.plan_id}/batches"
-        return _outcome(await self._post(place, released.body, headers))
+        return _read_outcome(await self._post(place, released.body, headers))
 
-    async def send_share(self, plan_id: str, batch: int, share: bytes, signature: str) -> Learnt:
+    async def send_share(
+        self, plan_id: str, batch: int, share: bytes, signature: str
+    ) -> LearntModel:
         """Hand on our part of a batch's sum."""
         headers = {SIGNATURE: signature, "content-type": SHARE_TYPE}
         place = f"/v1/plans/{plan_id}/batches/{batch}/share"
-        outcome = _outcome(await self._post(place, share, headers))
-        if not isinstance(outcome, Learnt):
+        outcome = _read_outcome(await self._post(place, share, headers))
+        if not isinstance(outcome, LearntModel):
             raise UndeliveredError(Reason.MALFORMED.code, "the analyzer asks for another share")
         return outcome
 
     async def _get(self, place: str) -> httpx.Response:
-        return await self._asked(self._http.build_request("GET", place))
+        return await self._request(self._http.build_request("GET", place))
 
     async def _post(self, place: str, body: bytes, headers: dict[str, str]) -> Any:
         request = self._http.build_request("POST", place, content=body, headers=headers)
-        return _json(await self._asked(request))
+        return _read_json(await self._request(request))
 
-    async def _asked(self, request: httpx.Request) -> httpx.Response:
+    async def _request(self, request: httpx.Request) -> httpx.Response:
         try:
             response = await self._http.send(request)
         except httpx.HTTPError as error:
             kind = type(error).__name__
             raise UndeliveredError("unreachable", f"the analyzer did not answer: {kind}") from error
         if not response.is_success:
-            raise _refused(response)
+            raise _read_refusal(response)
         return response
 
-    async def _model(self, plan_id: str, response: httpx.Response) -> Model:
-        model = (await self._verified(response.content)).model
+    async def _read_model(self, plan_id: str, response: httpx.Response) -> Model:
+        model = (await self._verify_model(response.content)).model
         if model.plan_id != plan_id:
             raise DocumentError(f"the analyzer's model is for plan {model.plan_id}")
         return model
 
-    async def _verified(self, text: bytes) -> documents.SignedModel:
+    async def _verify_model(self, text: bytes) -> signed_documents.SignedModel:
         """A model signed by a key that we know, or that those we know vouch for by now."""
         try:
-            return documents.verify_model(text, self._trust.keys)
+            return signed_documents.verify_model(text, self._trust.keys)
         except SignatureError:
             self._trust.take((await self._get("/v1/keys")).content)
-            return documents.verify_model(text, self._trust.keys)
+            return signed_documents.verify_model(text, self._trust.keys)
 
 
-def _refused(response: httpx.Response) -> UndeliveredError:
+def _read_refusal(response: httpx.Response) -> UndeliveredError:
     """The analyzer's own reason, as far as it is one that we know."""
     code = f"status-{response.status_code}"
     try:
@@ -137,21 +139,21 @@ def _refused(response: httpx.Response) -> UndeliveredError:
     return UndeliveredError(code, f"the analyzer refused: {code}")
 
 
-def _json(response: httpx.Response) -> Any:
+def _read_json(response: httpx.Response) -> Any:
     try:
         return response.json()
     except ValueError as error:
         raise UndeliveredError(Reason.MALFORMED.code, "the analyzer's answer is no JSON") from error
 
 
-def _outcome(answer: Any) -> Learnt | Opened:
+def _read_outcome(answer: Any) -> LearntModel | OpenedReports:
     """What an answer says, strictly."""
     try:
         if "opened" in answer:
-            return Opened(base64.b64decode(answer["opened"], validate=True))
+            return OpenedReports(base64.b64decode(answer["opened"], validate=True))
         version, name = answer["model_version"], answer["model_hash"]
         if not isinstance(version, int) or len(bytes.fromhex(name)) != 32:
             raise ValueError(f"version {version!r}")
-        return Learnt(version, name)
+        return LearntModel(version, name)
     except (KeyError, TypeError, ValueError, binascii.Error) as error:
         raise UndeliveredError(Reason.MALFORMED.code, "the analyzer's answer is damaged") from error

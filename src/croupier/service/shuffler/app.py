@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -15,18 +15,17 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from croupier.service.console import ShufflerSight, console_routes
-from croupier.service.operation.startup import ShufflerParts
-from croupier.service.shuffler.commits import GroupCommit
+from croupier.service.http import guards, logs, metrics, problems, responses
+from croupier.service.http.openapi import shuffler_api
+from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.shuffler.courier import Courier
+from croupier.service.shuffler.decrypt_pool import DecryptPool
+from croupier.service.shuffler.group_commit import GroupCommit
 from croupier.service.shuffler.metrics import ShufflerMetrics
-from croupier.service.shuffler.newest import Newest
-from croupier.service.shuffler.openers import Openers
-from croupier.service.shuffler.reception import Reception, Verdict
-from croupier.service.shuffler.states import State
-from croupier.service.web import answers, guards, logs, metrics, problems
-from croupier.service.web.openapi import shuffler_api
-from croupier.service.web.reasons import Reason, Refusal
+from croupier.service.shuffler.open_batch import OpenBatch
+from croupier.service.shuffler.parts import ShufflerParts
+from croupier.service.shuffler.rows import BatchState
+from croupier.service.shuffler.upload import ReportReceiver, ReportVerdict
 
 PREFIX, SUFFIX = "/v1/plans/", "/reports"
 JSON = b"application/json"
@@ -37,7 +36,7 @@ class ShufflerApp:
     """An ASGI application over the shuffler's parts.
 
     ``courier`` carries complete batches to the analyzer while the application's lifespan lasts;
-    tests run its steps themselves. ``pages`` are further routes, such as the console's.
+    tests run its steps themselves. ``pages`` makes further routes, such as the console's.
     """
 
     def __init__(
@@ -45,24 +44,29 @@ class ShufflerApp:
         parts: ShufflerParts,
         *,
         transport: httpx.AsyncBaseTransport | None = None,
-        pages: Sequence[BaseRoute] = (),
+        pages: Callable[[ShufflerApp], Sequence[BaseRoute]] = lambda _: (),
     ) -> None:
         self.parts = parts
         self.metrics = ShufflerMetrics()
-        self.newest = Newest(parts.store, parts.plan.id)
+        self.open_batch = OpenBatch(parts.store, parts.plan.id)
         limits = parts.settings.limits
         self._commits = GroupCommit(parts.store.take, limits.queue_length)
-        self.openers = Openers(limits.openers, "shuffler")
-        self._reception = Reception(
-            parts.carriage, parts.keyring, self.newest, self._commits, limits, self.openers
+        self.decrypt_pool = DecryptPool(limits.openers, "shuffler")
+        self._receiver = ReportReceiver(
+            parts.transport,
+            parts.keyring,
+            self.open_batch,
+            self._commits,
+            limits,
+            self.decrypt_pool,
         )
-        self.courier = Courier(parts, self.newest, self.metrics, transport)
+        self.courier = Courier(parts, self.open_batch, self.metrics, transport)
         self._log = logs.logger("shuffler")
         self._draining = False
         self._reports_path = f"{PREFIX}{parts.plan.id}{SUFFIX}"
         self._routed = Starlette(
-            routes=[*self._routes(), *self._console(), *pages],
-            exception_handlers=answers.EXCEPTION_HANDLERS,
+            routes=[*self._routes(), *pages(self)],
+            exception_handlers=responses.EXCEPTION_HANDLERS,
             lifespan=self._lifespan,
         )
 
@@ -70,7 +74,7 @@ class ShufflerApp:
         """Reports are most of the traffic, so that they skip the router."""
         is_upload = scope["type"] == "http" and scope["method"] == "POST"
         if is_upload and scope["path"].endswith(SUFFIX) and scope["path"].startswith(PREFIX):
-            status, headers, body = await self._take(scope, receive)
+            status, headers, body = await self._take_upload(scope, receive)
             await send({"type": "http.response.start", "status": status, "headers": headers})
             await send({"type": "http.response.body", "body": body})
         else:
@@ -85,25 +89,25 @@ class ShufflerApp:
         self.drain()
         await self.courier.close()
         await self._commits.drain()
-        await self.openers.close()
-        self.newest.close()
+        await self.decrypt_pool.close()
+        self.open_batch.close()
 
     # Reports
 
-    async def _take(self, scope: Any, receive: Any) -> tuple[int, list[Any], bytes]:
+    async def _take_upload(self, scope: Any, receive: Any) -> tuple[int, list[Any], bytes]:
         """Status, headers and body of the answer to an upload."""
         try:
-            verdicts = await self._reception.take(await self._admitted(scope, receive))
+            verdicts = await self._receiver.take(await self._read_admitted(scope, receive))
         except Refusal as refusal:
             self.metrics.reports.add(refusal.reason)
-            return _raw(problems.problem(refusal))
+            return _raw_response(problems.problem(refusal))
         except Exception as error:  # whatever it is, this request must be answered
             self.metrics.reports.add(metrics.INTERNAL)
             self._log.error("upload failed", error=type(error).__name__, where=logs.where(error))
-            return _raw(problems.internal_problem())
-        return self._answer(verdicts)
+            return _raw_response(problems.internal_problem())
+        return self._answer_upload(verdicts)
 
-    async def _admitted(self, scope: Any, receive: Any) -> bytes:
+    async def _read_admitted(self, scope: Any, receive: Any) -> bytes:
         """The body of a request that may be read."""
         if self._draining:
             raise Refusal(Reason.DRAINING)
@@ -112,45 +116,42 @@ class ShufflerApp:
             raise Refusal(Reason.WRONG_PLAN)
         return await guards.read_body(scope, receive, self.parts.settings.limits.body_bytes)
 
-    def _answer(self, verdicts: list[Verdict]) -> tuple[int, list[Any], bytes]:
+    def _answer_upload(self, verdicts: list[ReportVerdict]) -> tuple[int, list[Any], bytes]:
         """201 with the failures; one record alone has its failure as the whole answer."""
         for reason, count in Counter(verdict.reason for verdict in verdicts).items():
             self.metrics.reports.add(reason, count)
         if len(verdicts) > 1:
-            return _created(json.dumps(_listed(verdicts)).encode())
+            return _created_response(json.dumps(_list_failures(verdicts)).encode())
         alone = verdicts[0].reason
-        return _created(ONE_ACCEPTED) if alone is None else _raw(problems.problem(Refusal(alone)))
+        return (
+            _created_response(ONE_ACCEPTED)
+            if alone is None
+            else _raw_response(problems.problem(Refusal(alone)))
+        )
 
     # Everything else
 
     def _routes(self) -> list[Route]:
         return [
-            *answers.common_routes(
+            *responses.common_routes(
                 self._blockers, self._metrics, shuffler_api(), lambda: self.courier.trouble
             ),
             Route("/v1/keys", self._keys),
             Route("/v1/plans/{plan}/batch", self._batch),
             # Uploads never come here; the router says which method is offered.
-            Route("/v1/plans/{plan}/reports", answers.healthy, methods=["POST"]),
+            Route("/v1/plans/{plan}/reports", responses.answer_healthy, methods=["POST"]),
         ]
 
-    def _console(self) -> list[Route]:
-        """The operator's page, unless it is turned off."""
-        sight = ShufflerSight(
-            self.parts,
-            self.newest,
-            self.metrics,
-            lambda: self.courier.trouble,
-            lambda: self._draining,
-        )
-        wanted = self.parts.settings.console
-        return console_routes(sight.snapshot, self.newest.read) if wanted else []
+    @property
+    def draining(self) -> bool:
+        """Whether nothing new is taken any more."""
+        return self._draining
 
     async def _keys(self, _request: Request) -> Response:
         self.parts.keyring.refresh()
         return Response(
             self.parts.keyring.document(),
-            headers={"cache-control": answers.REVALIDATED},
+            headers={"cache-control": responses.REVALIDATED},
             media_type="application/json",
         )
 
@@ -158,9 +159,9 @@ class ShufflerApp:
         """What a device must know to report now."""
         if request.path_params["plan"] != self.parts.plan.id:
             raise Refusal(Reason.WRONG_PLAN)
-        await self.newest.confirm()
-        batch = await self.newest.require()
-        if self.newest.ended:
+        await self.open_batch.confirm()
+        batch = await self.open_batch.require()
+        if self.open_batch.ended:
             raise Refusal(Reason.PLAN_ENDED)
         self.parts.keyring.refresh()
         document = {
@@ -169,21 +170,23 @@ class ShufflerApp:
             "attempt": batch.attempt,
             "state": str(batch.state),
             "size": batch.size,
-            "transport": self.parts.carriage.transport.name.lower(),
+            "transport": self.parts.transport.kind.name.lower(),
             "model_version": batch.model_version,
             "model_hash": batch.model_hash,
             "key": self.parts.keyring.sealing_key.public_bytes_raw().hex(),
             "inner_key": batch.inner_key.hex() if any(batch.inner_key) else None,
-            "record_length": self._reception.record_length(batch.index),
+            "record_length": self._receiver.record_length(batch.index),
         }
         return JSONResponse(document, headers={"cache-control": "no-store"})
 
     async def _metrics(self, _request: Request) -> Response:
-        batch = await self.newest.refresh()
-        self.metrics.show_batch(batch, self.newest.waiting_seconds)
-        self.metrics.gauges.set(queue_length=self._commits.length, openers=len(self.openers.ready))
+        batch = await self.open_batch.refresh()
+        self.metrics.show_batch(batch, self.open_batch.waiting_seconds)
+        self.metrics.gauges.set(
+            queue_length=self._commits.length, openers=len(self.decrypt_pool.ready)
+        )
         if batch is not None:
-            charged = batch.index + (batch.state not in (State.OPEN, State.SEALED))
+            charged = batch.index + (batch.state not in (BatchState.OPEN, BatchState.SEALED))
             left = self.parts.plan.schedule.batches - charged
             self.metrics.gauges.set(ledger_batches=charged, ledger_batches_left=left)
         return Response(self.metrics.text(), media_type=metrics.MEDIA_TYPE)
@@ -192,13 +195,13 @@ class ShufflerApp:
         """Why this process should not get traffic."""
         if self._draining:
             return ["the service is shutting down"]
-        if await self.newest.refresh() is None:
+        if await self.open_batch.refresh() is None:
             return ["the analyzer's first model has not been fetched yet"]
         return []
 
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
-        self.openers.start()
+        self.decrypt_pool.start()
         carrying = asyncio.create_task(self.courier.run())
         try:
             yield
@@ -208,7 +211,7 @@ class ShufflerApp:
             await self.close()
 
 
-def _listed(verdicts: Sequence[Verdict]) -> dict[str, Any]:
+def _list_failures(verdicts: Sequence[ReportVerdict]) -> dict[str, Any]:
     failures = [
         {"index": index, "id": verdict.report_id.hex(), "reason": verdict.reason.code}
         for index, verdict in enumerate(verdicts)
@@ -217,10 +220,10 @@ def _listed(verdicts: Sequence[Verdict]) -> dict[str, Any]:
     return {"accepted": len(verdicts) - len(failures), "failures": failures}
 
 
-def _created(body: bytes) -> tuple[int, list[Any], bytes]:
+def _created_response(body: bytes) -> tuple[int, list[Any], bytes]:
     length = str(len(body)).encode()
     return 201, [(b"content-type", JSON), (b"content-length", length)], body
 
 
-def _raw(response: Response) -> tuple[int, list[Any], bytes]:
+def _raw_response(response: Response) -> tuple[int, list[Any], bytes]:
     return response.status_code, response.raw_headers, bytes(response.body)

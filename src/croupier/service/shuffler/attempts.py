@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 
-from croupier.service.shuffler import lives
-from croupier.service.shuffler.states import BatchState
-from croupier.service.store import drops
-from croupier.service.store.database import Transaction
+from croupier.service.shuffler import plan_lifecycle
+from croupier.service.shuffler.rows import BatchRow
+from croupier.service.storage import dropped_attempts
+from croupier.service.storage.database import Transaction
 
 
-def note(transaction: Transaction, batch: BatchState, accounts: Iterable[bytes]) -> None:
+def note_participants(transaction: Transaction, batch: BatchRow, accounts: Iterable[bytes]) -> None:
     """These take part in the batch, by the marks of their accounts."""
     transaction.many(
         "INSERT INTO present (plan, batch, account_mac) VALUES (?, ?, ?)",
@@ -23,15 +23,15 @@ def note(transaction: Transaction, batch: BatchState, accounts: Iterable[bytes])
     )
 
 
-def settled(transaction: Transaction, plan_id: str, index: int) -> None:
+def forget_participants(transaction: Transaction, plan_id: str, index: int) -> None:
     """The sum of the masks is released: what was spent stays so, and who it was is forgotten."""
     transaction.execute("DELETE FROM present WHERE plan = ? AND batch = ?", plan_id, index)
 
 
-def empty(transaction: Transaction, batch: BatchState) -> int:
+def begin_next_attempt(transaction: Transaction, batch: BatchRow) -> int:
     """Drop the reports of a batch and begin its next attempt; how many were dropped."""
-    _give_back(transaction, batch)
-    dropped = lives.empty(transaction, batch)
+    _give_back_participations(transaction, batch)
+    dropped = plan_lifecycle.empty_batch(transaction, batch)
     transaction.execute(
         """
         UPDATE batches SET state = 'open', attempt = attempt + 1, body = NULL, signature = NULL,
@@ -44,7 +44,7 @@ def empty(transaction: Transaction, batch: BatchState) -> int:
     return dropped
 
 
-def _give_back(transaction: Transaction, batch: BatchState) -> None:
+def _give_back_participations(transaction: Transaction, batch: BatchRow) -> None:
     """The participations of those whose marks were noted; nobody's where none were."""
     where = (batch.plan_id, batch.index)
     transaction.execute(
@@ -56,10 +56,12 @@ def _give_back(transaction: Transaction, batch: BatchState) -> None:
         *where,
     )
     transaction.execute("DELETE FROM participations WHERE plan = ? AND spent = 0", batch.plan_id)
-    settled(transaction, *where)
+    forget_participants(transaction, *where)
 
 
-def drop(transaction: Transaction, batch: BatchState, body: bytes, opened: int) -> None:
+def drop_attempt(transaction: Transaction, batch: BatchRow, body: bytes, opened: int) -> None:
     """Give up an attempt whose shares were handed on: forget its masks, and write that down."""
-    drops.record(transaction, batch.plan_id, batch.index, hashlib.sha256(body).digest(), opened)
-    empty(transaction, batch)
+    dropped_attempts.record_attempt(
+        transaction, batch.plan_id, batch.index, hashlib.sha256(body).digest(), opened
+    )
+    begin_next_attempt(transaction, batch)

@@ -18,25 +18,25 @@ from typing import TypeVar
 import httpx
 
 from croupier.errors import CroupierError
-from croupier.service.keys.trust import Trust
-from croupier.service.operation.settings import Short
-from croupier.service.operation.startup import ShufflerParts
+from croupier.service.http import logs
+from croupier.service.http.metrics import INTERNAL
+from croupier.service.http.reasons import Reason, Refusal
+from croupier.service.keys.peer_keys import PeerKeys
+from croupier.service.messages import signed_documents
+from croupier.service.messages.sealing import NO_PUBLIC_KEY
+from croupier.service.messages.signed_documents import signed_share
+from croupier.service.settings import ShortBatchPolicy
 from croupier.service.shuffler.analyzer_client import (
     AnalyzerClient,
-    Learnt,
-    Opened,
+    LearntModel,
+    OpenedReports,
     UndeliveredError,
 )
 from croupier.service.shuffler.metrics import ShufflerMetrics
-from croupier.service.shuffler.newest import Newest
-from croupier.service.shuffler.states import Basis, BatchState, Released, State
-from croupier.service.store.leases import Lease
-from croupier.service.travel import documents
-from croupier.service.travel.handover import signed_share
-from croupier.service.travel.sealing import NO_PUBLIC_KEY
-from croupier.service.web import logs
-from croupier.service.web.metrics import INTERNAL
-from croupier.service.web.reasons import Reason, Refusal
+from croupier.service.shuffler.open_batch import OpenBatch
+from croupier.service.shuffler.parts import ShufflerParts
+from croupier.service.shuffler.rows import Basis, BatchRow, BatchState, ReleasedBatch
+from croupier.service.storage.leases import Lease
 from croupier.wire import Transport
 
 Answer = TypeVar("Answer")
@@ -48,7 +48,7 @@ class Courier:
     def __init__(
         self,
         parts: ShufflerParts,
-        newest: Newest,
+        open_batch: OpenBatch,
         metrics: ShufflerMetrics,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
@@ -56,9 +56,9 @@ class Courier:
         self._parts = parts
         self._store = parts.store
         self._settings = parts.settings.courier
-        self._newest = newest
+        self._open_batch = open_batch
         self._metrics = metrics
-        trust, patience = Trust("analyzer", parts.trusted), self._settings.timeout
+        trust, patience = PeerKeys("analyzer", parts.trusted), self._settings.timeout
         self._analyzer = AnalyzerClient(
             parts.peer_url, parts.peer_token, trust, patience, transport
         )
@@ -72,9 +72,9 @@ class Courier:
     async def run(self) -> None:
         """Carry until told to stop; trouble is waited out, longer each time."""
         while not self._stopping.is_set():
-            moved = await self._tried()
+            moved = await self._try_step()
             if not moved:
-                await self._rest()
+                await self._wait()
 
     def stop(self) -> None:
         """End after the step that is being taken."""
@@ -87,25 +87,27 @@ class Courier:
 
     async def step(self) -> bool:
         """Take the next step of the plan; False if there is none to take."""
-        batch = await self._newest.refresh()
+        batch = await self._open_batch.refresh()
         if batch is None:
-            return await self._begin()
-        if batch.state is State.OPEN and batch.room:
-            await self._mend(batch)
-        lease = await self._do(partial(self._store.lease, self._owner, self._settings.lease))
-        return lease is not None and await self._carry(lease)
+            return await self._begin_plan()
+        if batch.state is BatchState.OPEN and batch.room:
+            await self._mend_short_batch(batch)
+        lease = await self._run_in_thread(
+            partial(self._store.lease, self._owner, self._settings.lease)
+        )
+        return lease is not None and await self._carry_batch(lease)
 
     async def settle(self) -> None:
         """Take all steps that can be taken now."""
         while await self.step():
             pass
 
-    async def _tried(self) -> bool:
+    async def _try_step(self) -> bool:
         """A step, or a note of what went wrong."""
         try:
             moved = await self.step()
         except CroupierError as error:
-            self._note(error)
+            self._note_trouble(error)
             return False
         except Exception as error:  # the courier outlives whatever happens to one batch
             self._metrics.deliveries.add(INTERNAL)
@@ -115,77 +117,85 @@ class Courier:
         self._failures, self.trouble = 0, ""
         return moved
 
-    def _note(self, error: CroupierError) -> None:
+    def _note_trouble(self, error: CroupierError) -> None:
         reason = reason_of(error)
         self._failures += 1
         self._log.warning("batch waits", reason=reason, attempt=self._failures)
         self.trouble = reason
 
-    async def _rest(self) -> None:
+    async def _wait(self) -> None:
         """Until the next look: soon, or after failures up to the longest wait, spread out."""
         seconds = self._settings.every
         if self._failures:
             doubled = self._settings.first_wait * 2.0 ** min(self._failures - 1, 30)
-            seconds = min(doubled, self._settings.longest_wait) * _spread()
+            seconds = min(doubled, self._settings.longest_wait) * _random_factor()
         try:
             await asyncio.wait_for(self._stopping.wait(), seconds)
         except TimeoutError:
             return
 
-    async def _begin(self) -> bool:
+    async def _begin_plan(self) -> bool:
         """Open the plan with the model that the analyzer has published."""
         key = await self._inner_key()
         model = await self._analyzer.newest_model(self._plan.id)
         basis = Basis(model.version, model.hash, key)
         before = self._parts.settings.succeeds
         if before is None:
-            await self._do(partial(self._store.open_plan, self._plan, basis))
+            await self._run_in_thread(partial(self._store.open_plan, self._plan, basis))
         else:
-            await self._do(partial(self._store.succeed, before, self._plan, basis))
+            await self._run_in_thread(partial(self._store.succeed, before, self._plan, basis))
         self._log.info("plan begun", plan=self._plan.id, model_version=model.version)
         return True
 
-    async def _mend(self, batch: BatchState) -> None:
+    async def _mend_short_batch(self, batch: BatchRow) -> None:
         """Pad or drop a batch that has stayed short for long, where that is the policy."""
         rules = self._parts.settings.batches
-        if rules.short is Short.WAIT or self._newest.waiting_seconds < rules.after_seconds:
+        if (
+            rules.short is ShortBatchPolicy.WAIT
+            or self._open_batch.waiting_seconds < rules.after_seconds
+        ):
             return
-        if rules.short is Short.PAD:
+        if rules.short is ShortBatchPolicy.PAD:
             floor = math.ceil(rules.floor * batch.size)
-            count = await self._do(partial(self._store.pad, self._plan.id, floor))
+            count = await self._run_in_thread(partial(self._store.pad, self._plan.id, floor))
         else:
-            count = await self._do(partial(self._store.drop, self._plan.id))
+            count = await self._run_in_thread(partial(self._store.drop, self._plan.id))
         if count:
             self._log.warning(
                 "batch was short", batch=batch.index, policy=rules.short.value, count=count
             )
 
-    async def _carry(self, lease: Lease) -> bool:
+    async def _carry_batch(self, lease: Lease) -> bool:
         """One batch as far as it goes."""
         try:
-            await self._do(self._parts.keyring.tidy)
-            await self._do(partial(self._store.seal, lease.plan_id))
+            await self._run_in_thread(self._parts.keyring.tidy)
+            await self._run_in_thread(partial(self._store.seal, lease.plan_id))
             await self._hand_on(lease)
-            await self._do(partial(self._store.scrub, lease.plan_id))
+            await self._run_in_thread(partial(self._store.scrub, lease.plan_id))
         finally:
-            await self._do(partial(self._store.give_back, lease))
-            await self._newest.refresh()
+            await self._run_in_thread(partial(self._store.give_back, lease))
+            await self._open_batch.refresh()
         return True
 
     async def _hand_on(self, lease: Lease) -> None:
         """Release the leased batch and have it acknowledged, unless that was done before."""
-        batch = await self._do(partial(self._store.current, lease.plan_id))
-        if batch.index != lease.batch or batch.state not in (State.SEALED, State.RELEASED):
+        batch = await self._run_in_thread(partial(self._store.current, lease.plan_id))
+        if batch.index != lease.batch or batch.state not in (
+            BatchState.SEALED,
+            BatchState.RELEASED,
+        ):
             return
         started = time.monotonic()
-        released = await self._do(partial(self._store.release, lease.plan_id))
+        released = await self._run_in_thread(partial(self._store.release, lease.plan_id))
         if released is None:
             return
-        learnt = await self._delivered(released)
+        learnt = await self._deliver(released)
         key = await self._inner_key()
         await self._analyzer.require_published(lease.plan_id, learnt)
         basis = Basis(learnt.model_version, learnt.model_hash, key)
-        await self._do(partial(self._store.acknowledge, lease.plan_id, lease.batch, basis))
+        await self._run_in_thread(
+            partial(self._store.acknowledge, lease.plan_id, lease.batch, basis)
+        )
         self._metrics.deliveries.add(None)
         self._log.info(
             "batch acknowledged",
@@ -194,29 +204,29 @@ class Courier:
             seconds=round(time.monotonic() - started, 3),
         )
 
-    async def _delivered(self, released: Released) -> Learnt:
+    async def _deliver(self, released: ReleasedBatch) -> LearntModel:
         """What the analyzer learnt from the batch."""
         try:
             outcome = await self._analyzer.send(released)
-            if isinstance(outcome, Learnt):
+            if isinstance(outcome, LearntModel):
                 return outcome
-            return await self._share(released, outcome)
+            return await self._send_share(released, outcome)
         except UndeliveredError as error:
             known = {reason.code for reason in Reason if reason.status}
             self._metrics.deliveries.add(error.reason if error.reason in known else INTERNAL)
             raise
 
-    async def _share(self, released: Released, opened: Opened) -> Learnt:
+    async def _send_share(self, released: ReleasedBatch, opened: OpenedReports) -> LearntModel:
         """Our part of the sum, over the set that the analyzer has settled on."""
         plan_id, index = released.plan_id, released.batch
         added = partial(self._store.share, plan_id, index, opened.flags, released.attempt)
         try:
-            share = await self._do(added)
+            share = await self._run_in_thread(added)
         except Refusal as refusal:
             self._metrics.deliveries.add(refusal.reason)
             raise
         body = signed_share(plan_id, index, share)
-        signature = documents.sign_batch(body, self._parts.keyring.signer)
+        signature = signed_documents.sign_batch(body, self._parts.keyring.signer)
         return await self._analyzer.send_share(plan_id, index, share, signature)
 
     async def _inner_key(self) -> bytes:
@@ -225,9 +235,9 @@ class Courier:
         The list is asked for either way: models may be signed by a key that it announces.
         """
         key = await self._analyzer.sealing_key()
-        return NO_PUBLIC_KEY if self._parts.carriage.transport is Transport.BITS else key
+        return NO_PUBLIC_KEY if self._parts.transport.kind is Transport.BITS else key
 
-    async def _do(self, work: Callable[[], Answer]) -> Answer:
+    async def _run_in_thread(self, work: Callable[[], Answer]) -> Answer:
         """Work of the store, off the event loop."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
@@ -239,6 +249,6 @@ def reason_of(error: CroupierError) -> str:
     return str(getattr(error, "reason", type(error).__name__))
 
 
-def _spread() -> float:
+def _random_factor() -> float:
     """A factor between 1/2 and 1, so that processes do not all come back at once."""
     return 0.5 + secrets.randbelow(1000) / 2000

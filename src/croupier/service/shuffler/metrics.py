@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from croupier.service.shuffler.states import BatchState, State
-from croupier.service.web.metrics import Metrics
+from croupier.service.http.metrics import Metrics
+from croupier.service.shuffler.rows import BatchRow, BatchState
 
 _TEXTS = {
     "batch_index": "Index of the newest batch.",
@@ -30,7 +30,7 @@ class ShufflerMetrics(Metrics):
         self.reports = self.tally("croupier_reports", "Reports by outcome.")
         self.deliveries = self.tally("croupier_deliveries", "Tries to hand on a batch.")
 
-    def show_batch(self, batch: BatchState | None, waiting_seconds: float) -> None:
+    def show_batch(self, batch: BatchRow | None, waiting_seconds: float) -> None:
         """Set the gauges of the newest batch."""
         if batch is None:
             return
@@ -38,7 +38,7 @@ class ShufflerMetrics(Metrics):
             batch_index=batch.index,
             batch_size=batch.size,
             batch_filled=batch.filled,
-            batch_open=batch.state is State.OPEN,
+            batch_open=batch.state is BatchState.OPEN,
             batch_padded=batch.padded,
             batch_dropped=batch.dropped,
             batch_attempt=batch.attempt,

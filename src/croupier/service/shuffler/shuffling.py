@@ -13,9 +13,9 @@ import numpy as np
 
 from croupier.coins import SystemCoins
 from croupier.plan import Plan
-from croupier.service.shuffler.carriage import Carriage
-from croupier.service.store.columns import array_of, bytes_of
-from croupier.service.store.database import DatabaseError, Transaction
+from croupier.service.messages.transports import PlanTransport
+from croupier.service.storage.columns import array_of, bytes_of
+from croupier.service.storage.database import DatabaseError, Transaction
 from croupier.shuffler import Batch, Messages, Report, Shapes, Shuffler, shuffle
 
 
@@ -24,7 +24,7 @@ class CarriedSizes:
     """What the shuffler role needs of a plan, with the shapes that its transport gives reports."""
 
     plan: Plan
-    carriage: Carriage
+    transport: PlanTransport
 
     @property
     def id(self) -> str:
@@ -37,28 +37,28 @@ class CarriedSizes:
 
     def shapes(self, index: int) -> Shapes:
         """What every report of batch ``index`` looks like."""
-        return self.carriage.shapes(index)
+        return self.transport.shapes(index)
 
     def closing(self, index: int) -> frozenset[str] | None:
         """Channels that are released when batch ``index`` is complete; None for all of them."""
-        return self.carriage.closing(index)
+        return self.transport.closing(index)
 
 
-def shuffled(
+def shuffle_batch(
     sizes: CarriedSizes, index: int, payloads: Iterable[bytes], held: Messages
 ) -> tuple[Batch, Messages]:
     """The released batch, and what is still held after it."""
-    role = resumed(sizes, index, held)
+    role = resume_shuffler(sizes, index, held)
     batch: Batch | None = None
     for payload in payloads:
-        messages = sizes.carriage.unpack(index, payload)
+        messages = sizes.transport.unpack(index, payload)
         batch = role.collect(Report(sizes.id, index, messages))
     if batch is None:
         raise DatabaseError(f"batch {index} of {sizes.id} is sealed with {role.waiting} reports")
-    return batch, shuffle(still_held(role), SystemCoins())
+    return batch, shuffle(held_rows(role), SystemCoins())
 
 
-def resumed(sizes: CarriedSizes, index: int, held: Messages) -> Shuffler:
+def resume_shuffler(sizes: CarriedSizes, index: int, held: Messages) -> Shuffler:
     """The role as it was when batch ``index`` opened."""
     role = Shuffler(sizes)
     role._index = index
@@ -66,7 +66,7 @@ def resumed(sizes: CarriedSizes, index: int, held: Messages) -> Shuffler:
     return role
 
 
-def still_held(role: Shuffler) -> Messages:
+def held_rows(role: Shuffler) -> Messages:
     """The rows of its open channels."""
     return {channel: np.concatenate(rows) for channel, rows in role._open._rows.items()}
 

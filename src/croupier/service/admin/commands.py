@@ -1,0 +1,65 @@
+"""What the command line asks of the service, each in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from croupier.plan import Plan
+from croupier.service.admin import doctor
+from croupier.service.admin import status as operations
+from croupier.service.admin.deployment_files import DeploymentFiles, write_deployment
+from croupier.service.admin.status import PlanStatus, RetiredPlan
+from croupier.service.analyzer.app import AnalyzerApp
+from croupier.service.analyzer.parts import assemble_analyzer
+from croupier.service.console import analyzer_console, shuffler_console
+from croupier.service.http import logs, server
+from croupier.service.settings import Role, Settings, read_settings
+from croupier.service.shuffler.app import ShufflerApp
+from croupier.service.shuffler.parts import assemble_shuffler
+from croupier.service.startup import StartError, require_deployable
+from croupier.wire import Transport
+
+examine = doctor.examine
+
+
+def initialise(directory: Path, plan: Plan, transport: str) -> DeploymentFiles:
+    """Directories for both roles, if the plan can be run like that."""
+    known = {one.name.lower(): one for one in Transport}
+    if transport not in known:
+        raise ValueError(f"transport must be one of {', '.join(known)}, got {transport!r}")
+    require_deployable(plan, known[transport])
+    return write_deployment(directory, plan, known[transport])
+
+
+def status(path: Path) -> PlanStatus:
+    """Where the plan of a role stands."""
+    return operations.status(read_settings(path))
+
+
+def retire(path: Path, abandon: bool) -> RetiredPlan:
+    """End the plan of a shuffler before its last batch."""
+    return operations.retire(read_settings(path), abandon)
+
+
+def serve(role: str, path: Path, announce: Callable[[str], None]) -> None:
+    """Run a role until a signal ends it; ``announce`` hears the address it listens on."""
+    settings = read_settings(path)
+    if role != settings.role.value:
+        raise StartError(f"{path} is for the {settings.role.value}, not for {role!r}")
+    logs.set_up(settings.log_level)
+    app = _app(settings)
+    bound = server.listen(settings.listen.host, settings.listen.port)
+    host, port = bound.getsockname()[:2]
+    announce(f"http://{host}:{port}")
+    log = logs.logger(role)
+    log.info("started", port=port, plan=app.parts.plan.id, transport=settings.transport.name)
+    server.run(app, bound, app.drain)
+    app.parts.database.close()
+    log.info("stopped")
+
+
+def _app(settings: Settings) -> ShufflerApp | AnalyzerApp:
+    if settings.role is Role.SHUFFLER:
+        return ShufflerApp(assemble_shuffler(settings), pages=shuffler_console)
+    return AnalyzerApp(assemble_analyzer(settings), pages=analyzer_console)

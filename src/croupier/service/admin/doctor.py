@@ -1,0 +1,185 @@
+"""Checks of a role's surroundings, each with what to do if it fails."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+
+import httpx
+
+from croupier.errors import CroupierError
+from croupier.service import startup
+from croupier.service.admin.status import TIMEOUT, ask_service, own_url
+from croupier.service.http.reasons import Reason
+from croupier.service.keys.keylist import EXPIRED, PENDING, KeyList
+from croupier.service.settings import Role, Settings, read_secret, read_settings
+from croupier.service.storage.database import Database
+
+LEAST_FREE = 2**30
+MOST_SKEW = 60.0
+
+
+class CheckError(CroupierError):
+    """A check found something wrong; the text says what, and what to do."""
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """The outcome of one check."""
+
+    check: str
+    ok: bool
+    words: str
+
+
+Check = Callable[[Settings], str]
+
+
+def examine(path: Path) -> list[CheckResult]:
+    """Every check, in the order in which one would look; one failure does not stop the others."""
+    try:
+        settings = read_settings(path)
+    except CroupierError as error:
+        return [CheckResult("settings", False, str(error))]
+    first = CheckResult("settings", True, f"{path} is complete, for the {settings.role.value}")
+    return [first, *(_run_check(name, check, settings) for name, check in _CHECKS.items())]
+
+
+def _run_check(name: str, check: Check, settings: Settings) -> CheckResult:
+    try:
+        return CheckResult(name, True, check(settings))
+    except (CroupierError, ValueError, OSError) as error:
+        return CheckResult(name, False, " ".join(str(error).split()))
+
+
+def _randomness(_settings: Settings) -> str:
+    startup.check_entropy()
+    return "the operating system gives random bytes"
+
+
+def _clock(settings: Settings) -> str:
+    """Against the past, and against the peer's clock where it answers."""
+    startup.check_clock()
+    told = _peer_date(settings)
+    if told is None:
+        return "is not in the past; the peer's could not be asked"
+    apart = abs(told - time.time())
+    if apart > MOST_SKEW:
+        raise CheckError(f"is {apart:.0f} seconds from the peer's; set both by NTP")
+    return f"is within {max(1.0, apart):.0f} seconds of the peer's"
+
+
+def _peer_date(settings: Settings) -> float | None:
+    try:
+        date = _get(settings, "/healthz").headers["date"]
+        return parsedate_to_datetime(date).timestamp()
+    except (CroupierError, KeyError, ValueError):
+        return None
+
+
+def _plan(settings: Settings) -> str:
+    plan = startup.read_checked_plan(settings)
+    if plan.budget is None:
+        return f"{plan.id} ({plan.protocol}) can be deployed, but promises nothing"
+    return (
+        f"{plan.id} ({plan.protocol}) meets epsilon {plan.budget.epsilon:g} at delta "
+        f"{plan.budget.delta:g}"
+    )
+
+
+def _keys(settings: Settings) -> str:
+    ring = startup.open_keyring(settings)
+    states = [key.state for key in ring.list()]
+    pending, expired = states.count(PENDING) // 2, states.count(EXPIRED) // 2
+    return f"an active pair, {pending} pending, {expired} expired"
+
+
+def _tokens(settings: Settings) -> str:
+    if settings.peer.token_file is not None:
+        read_secret(settings.peer.token_file, "service token")
+        return "the service token is there, and only its owner can read it"
+    return "callers must show the service token; only its hash is here"
+
+
+def _database(settings: Settings) -> str:
+    Database.open(settings.database, settings.role.value).close()
+    return f"opens, and is the {settings.role.value}'s"
+
+
+def _disk(settings: Settings) -> str:
+    if "://" in settings.database:
+        return "the database is elsewhere; look at its disk there"
+    free = shutil.disk_usage(Path(settings.database).resolve().parent).free
+    if free < LEAST_FREE:
+        raise CheckError(f"{free / 2**20:.0f} MiB are free; make at least {LEAST_FREE / 2**20:.0f}")
+    return f"{free / 2**30:.1f} GiB are free"
+
+
+def _own(settings: Settings) -> str:
+    found = ask_service(own_url(settings))
+    if found is None:
+        return "takes any free port, so it cannot be asked"
+    if not found.reachable:
+        return "is not running"
+    return found.words
+
+
+def _peer(settings: Settings) -> str:
+    """That it answers, has the same plan, and signs with the key that we trust."""
+    trusted = startup.read_peer_keys(settings.peer)
+    if settings.peer.url is None:
+        return f"{len(trusted)} signing keys are trusted; peer.url is not set, so it is not asked"
+    other = Role.ANALYZER if settings.role is Role.SHUFFLER else Role.SHUFFLER
+    KeyList.verify(_get(settings, "/v1/keys").content, other.value, trusted)
+    plan = startup.read_checked_plan(settings)
+    place = f"/v1/plans/{plan.id}" + ("" if other is Role.ANALYZER else "/batch")
+    answer = _get(settings, place)
+    if answer.status_code == Reason.WRONG_PLAN.status:
+        raise CheckError(f"the {other.value} serves another plan; give both the same plan.json")
+    return f"the {other.value} answers, has this plan, and signs with the trusted key"
+
+
+def _access(settings: Settings) -> str:
+    """That the analyzer takes our token: an empty batch must fail by its signature."""
+    if settings.role is not Role.SHUFFLER or settings.peer.token_file is None:
+        return "nothing to ask for"
+    token = read_secret(settings.peer.token_file, "service token")
+    plan = startup.read_checked_plan(settings)
+    answer = _ask(settings, "POST", f"/v1/plans/{plan.id}/batches", token)
+    if answer.status_code == Reason.BAD_TOKEN.status:
+        raise CheckError("the analyzer refuses the service token; its access.token_hash must fit")
+    return "the analyzer takes the service token"
+
+
+def _get(settings: Settings, place: str) -> httpx.Response:
+    return _ask(settings, "GET", place)
+
+
+def _ask(settings: Settings, method: str, place: str, token: str = "") -> httpx.Response:
+    url = settings.peer.url
+    if url is None:
+        raise CheckError("peer.url is not set")
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    try:
+        return httpx.request(method, url + place, headers=headers, timeout=TIMEOUT, trust_env=False)
+    except httpx.HTTPError as error:
+        kind = type(error).__name__
+        raise CheckError(f"{url} does not answer ({kind}); start it, or check peer.url") from error
+
+
+_CHECKS: dict[str, Check] = {
+    "randomness": _randomness,
+    "clock": _clock,
+    "plan": _plan,
+    "keys": _keys,
+    "tokens": _tokens,
+    "database": _database,
+    "disk": _disk,
+    "service": _own,
+    "peer": _peer,
+    "access": _access,
+}

@@ -1,0 +1,191 @@
+"""Answers to what operators ask: why was my batch not released, and what can I do."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import httpx
+
+from croupier.service.analyzer.store import AnalyzerStore
+from croupier.service.http.reasons import Refusal
+from croupier.service.settings import Role, Settings, ShortBatchPolicy
+from croupier.service.shuffler.batch_status import describe_batch, explain_wait
+from croupier.service.shuffler.rows import BatchRow, BatchState
+from croupier.service.shuffler.store import ShufflerStore
+from croupier.service.startup import StartError, read_checked_plan
+from croupier.service.storage.database import Database
+from croupier.service.toml_tables import SettingsError
+
+TIMEOUT = 5.0
+
+
+@dataclass(frozen=True)
+class ServiceStatus:
+    """What a running service says of itself, as far as it can be reached."""
+
+    url: str
+    reachable: bool
+    ready: bool = False
+    waiting_for: tuple[str, ...] = ()
+    trouble: str = ""
+
+    @property
+    def words(self) -> str:
+        """In a sentence."""
+        if not self.reachable:
+            return f"does not answer at {self.url}"
+        if not self.ready:
+            return f"answers at {self.url}, but waits: {'; '.join(self.waiting_for)}"
+        return f"is ready at {self.url}"
+
+
+@dataclass(frozen=True)
+class PlanStatus:
+    """Where a plan stands, why it is not further, and what to do about it."""
+
+    role: str
+    plan: str
+    answer: str
+    advice: str
+    moving: bool
+    facts: dict[str, Any] = field(default_factory=dict)
+    own: ServiceStatus | None = None
+    peer: ServiceStatus | None = None
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """Plain values, for a document."""
+        return {"kind": "status", **asdict(self)}
+
+
+def ask_service(url: str | None) -> ServiceStatus | None:
+    """A service's own word on whether it is ready; None if nobody knows where it is."""
+    if url is None:
+        return None
+    try:
+        told = httpx.get(f"{url}/readyz", timeout=TIMEOUT, trust_env=False).json()
+        waiting = tuple(str(one) for one in told["waiting_for"])
+        return ServiceStatus(url, True, bool(told["ready"]), waiting, str(told["trouble"]))
+    except (httpx.HTTPError, ValueError, KeyError, TypeError):
+        return ServiceStatus(url, False)
+
+
+def own_url(settings: Settings) -> str | None:
+    """Where this role serves, unless it takes any free port."""
+    listen = settings.listen
+    return f"http://{listen.host}:{listen.port}" if listen.port else None
+
+
+def status(settings: Settings) -> PlanStatus:
+    """The answer, from this role's database and from what both services say."""
+    database = Database.open(settings.database, settings.role.value)
+    own, peer = ask_service(own_url(settings)), ask_service(settings.peer.url)
+    try:
+        if settings.role is Role.SHUFFLER:
+            return _shuffler_status(settings, ShufflerStore(database), own, peer)
+        return _analyzer_status(settings, AnalyzerStore(database), own, peer)
+    finally:
+        database.close()
+
+
+@dataclass(frozen=True)
+class RetiredPlan:
+    """A plan that was ended early, and how many reports of its newest batch were dropped."""
+
+    plan: str
+    dropped: int
+
+
+def retire(settings: Settings, abandon: bool = False) -> RetiredPlan:
+    """End the shuffler's plan, ``abandon`` a batch that is on its way; again changes nothing."""
+    if settings.role is not Role.SHUFFLER:
+        raise SettingsError("a plan is retired at the shuffler, these are the analyzer's settings")
+    plan = read_checked_plan(settings)
+    database = Database.open(settings.database, settings.role.value)
+    try:
+        store = ShufflerStore(database)
+        if plan.id not in {state.id for state in store.plans()}:
+            raise StartError(f"plan {plan.id} has not begun here, there is nothing to retire")
+        return RetiredPlan(plan.id, store.retire(plan.id, abandon))
+    except Refusal as refused:
+        advice = "try again in a moment, or give it up with --abandon"
+        raise StartError(f"{refused}; {advice}") from refused
+    finally:
+        database.close()
+
+
+def _shuffler_status(
+    settings: Settings, store: ShufflerStore, own: ServiceStatus | None, peer: ServiceStatus | None
+) -> PlanStatus:
+    plan = read_checked_plan(settings)
+    known = {state.id: state for state in store.plans()}
+    if plan.id not in known:
+        answer = "The plan has not begun: its first batch opens with the analyzer's first model."
+        return PlanStatus(
+            "shuffler", plan.id, answer, _first_obstacle(own, peer), False, {}, own, peer
+        )
+    batch = store.current(plan.id)
+    if known[plan.id].ended:
+        answer = f"The plan has ended with batch {batch.index}; nothing more is released."
+        return PlanStatus("shuffler", plan.id, answer, "", True, describe_batch(batch), own, peer)
+    answer = explain_wait(batch)
+    advice = _advice(batch, settings, own, peer)
+    moving = batch.state is BatchState.OPEN and batch.room > 0
+    return PlanStatus("shuffler", plan.id, answer, advice, moving, describe_batch(batch), own, peer)
+
+
+def _advice(
+    batch: BatchRow, settings: Settings, own: ServiceStatus | None, peer: ServiceStatus | None
+) -> str:
+    if batch.state is not BatchState.OPEN or batch.room == 0:
+        return _first_obstacle(own, peer)
+    rules = settings.batches
+    after = f"after {rules.after_seconds:g} seconds"
+    return {
+        ShortBatchPolicy.WAIT: "Wait for more users, or set batches.short to pad or drop.",
+        ShortBatchPolicy.PAD: (
+            f"It is padded {after}, once {rules.floor:.0%} of its reports are real."
+        ),
+        ShortBatchPolicy.DROP: f"It is dropped and begun again {after}.",
+    }[rules.short]
+
+
+def _first_obstacle(own: ServiceStatus | None, peer: ServiceStatus | None) -> str:
+    """The first thing that stands between a complete batch and the next model."""
+    if own is not None and not own.reachable:
+        return "Start the shuffler: croupier serve shuffler --config FILE."
+    if peer is not None and not peer.reachable:
+        return f"The analyzer {peer.words}. Start it, or check peer.url and the network."
+    if peer is not None and not peer.ready:
+        return f"The analyzer {peer.words}."
+    if own is not None and own.trouble:
+        return f"The last try failed: {own.trouble}. See docs/deploy.md on this word."
+    return "Nothing is wrong; look again in a moment."
+
+
+def _analyzer_status(
+    settings: Settings, store: AnalyzerStore, own: ServiceStatus | None, peer: ServiceStatus | None
+) -> PlanStatus:
+    plan = read_checked_plan(settings)
+    if plan.id not in store.plans():
+        advice = "Start the analyzer: croupier serve analyzer --config FILE."
+        return PlanStatus(
+            "analyzer", plan.id, "The plan has not begun.", advice, False, {}, own, peer
+        )
+    published = store.newest_model(plan.id)
+    facts = {
+        "model_version": published.model.version,
+        "model_hash": published.model.hash,
+        "next_batch": published.next_batch,
+        "repairs": store.repairs(plan.id),
+    }
+    if published.next_batch is None:
+        answer, advice = "All batches have been learnt from; the plan has ended.", ""
+    else:
+        answer = (
+            f"Model {published.model.version} is published; batch {published.next_batch} has not "
+            "come from the shuffler."
+        )
+        advice = "Ask the shuffler's operator for: croupier status --config FILE."
+    return PlanStatus("analyzer", plan.id, answer, advice, True, facts, own, peer)

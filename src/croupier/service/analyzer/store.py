@@ -1,0 +1,177 @@
+"""The analyzer's machine: learns from every released batch once, and publishes models.
+
+It keeps analysed sums, never messages, and restores the ``croupier.analyzer`` role from them. The
+published models are read back as they were published: computed again on another machine they
+might differ in their last bits, and their chain of hashes would break.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from croupier.analyzer import Analyzer
+from croupier.model import Model
+from croupier.plan import Plan
+from croupier.protocols.base import require_protocol
+from croupier.service.analyzer import rows, share_sums
+from croupier.service.analyzer.rows import Floats, PublishedModel, ReceivedBatch
+from croupier.service.http.reasons import Reason, Refusal
+from croupier.service.messages.shares import Words
+from croupier.service.messages.signed_documents import LedgerEntry
+from croupier.service.storage import dropped_attempts, ledger
+from croupier.service.storage.database import Database, Transaction
+from croupier.shuffler import Batch
+
+
+def _unsigned(model: Model, _: str) -> str:
+    return model.to_json()
+
+
+class AnalyzerStore:
+    """What was learnt for any number of plans, in one database."""
+
+    def __init__(
+        self, database: Database, *, publish: Callable[[Model, str], str] = _unsigned
+    ) -> None:
+        """``publish`` makes a model's document, given the hash of its ledger entry."""
+        self._database = database
+        self._publish = publish
+        self._plans: dict[str, Plan] = {}
+        self._roles: dict[str, Analyzer] = {}
+
+    # What is known
+
+    def open_plan(self, plan: Plan) -> PublishedModel:
+        """Begin a plan by publishing its first model; again changes nothing."""
+        with self._database.transaction() as transaction:
+            if rows.insert_plan(transaction, plan):
+                first = Analyzer(plan).model
+                rows.store_model(transaction, first, self._publish(first, ""))
+            return rows.read_newest_model(transaction, plan)
+
+    def plans(self) -> list[str]:
+        """The ids of every plan, in order."""
+        with self._database.reading() as transaction:
+            return [name for (name,) in transaction.all("SELECT id FROM plans ORDER BY id")]
+
+    def plan(self, plan_id: str) -> Plan:
+        """The plan as it was opened; it never changes, so it is read once."""
+        if plan_id not in self._plans:
+            with self._database.reading() as transaction:
+                self._plans[plan_id] = rows.read_opened_plan(transaction, plan_id)
+        return self._plans[plan_id]
+
+    def newest_model(self, plan_id: str) -> PublishedModel:
+        """The model that devices should use now."""
+        plan = self.plan(plan_id)
+        with self._database.reading() as transaction:
+            return rows.read_newest_model(transaction, plan)
+
+    def document(self, model_hash: str) -> str:
+        """A published model by its hash."""
+        with self._database.reading() as transaction:
+            row = transaction.one("SELECT document FROM models WHERE hash = ?", model_hash)
+        if row is None:
+            raise Refusal(Reason.NOT_FOUND, f"no model {model_hash} was published")
+        return str(row[0])
+
+    def ledger(self, plan_id: str) -> list[LedgerEntry]:
+        """What was learnt from, the chain verified."""
+        with self._database.reading() as transaction:
+            return ledger.read_ledger(transaction, plan_id)
+
+    def repairs(self, plan_id: str) -> int:
+        """Eigenvalues raised so far."""
+        with self._database.reading() as transaction:
+            return rows.read_progress(transaction, plan_id).repairs
+
+    def clipped(self, plan_id: str) -> int:
+        """Counts of shared batches that no honest reports could have added up to."""
+        with self._database.reading() as transaction:
+            return rows.read_progress(transaction, plan_id).clipped
+
+    def dropped(self, plan_id: str) -> int:
+        """Attempts at batches of shares of which too few reports opened."""
+        with self._database.reading() as transaction:
+            return dropped_attempts.count_attempts(transaction, plan_id)
+
+    def sums(self, plan_id: str) -> list[Floats]:
+        """What was analysed from every batch."""
+        with self._database.reading() as transaction:
+            return rows.read_sums(transaction, plan_id)
+
+    # Batches
+
+    def receive(self, batch: Batch, model_hash: str, digest: bytes) -> PublishedModel:
+        """Learn from a batch whose bytes, of that digest, were verified; again answers the same.
+
+        ``model_hash`` is that of the model which its reports were made with.
+        """
+        plan = self.plan(batch.plan_id)
+        arrival = ReceivedBatch(plan, batch.index, model_hash, digest)
+        with self._database.reading() as transaction:
+            known = rows.read_answer(transaction, arrival)
+        if known is not None:
+            return known
+        released = require_protocol(plan.mechanism).release(batch.index).analyze(batch.messages)
+        with self._database.transaction() as transaction:
+            rows.lock_plan(transaction, plan.id)
+            known = rows.read_answer(transaction, arrival)
+            if known is not None:
+                return known
+            role = self._learn(transaction, arrival, np.asarray(released))
+            published = rows.read_newest_model(transaction, plan)
+        self._roles[plan.id] = role
+        return published
+
+    def decide(
+        self, plan_id: str, index: int, model_hash: str, digest: bytes, opened: bytes, tally: Words
+    ) -> bytes:
+        """The set of reports that opened, as flags, decided by the first call for an attempt."""
+        arrival = ReceivedBatch(self.plan(plan_id), index, model_hash, digest)
+        with self._database.transaction() as transaction:
+            rows.lock_plan(transaction, plan_id)
+            decided = share_sums.read_decided_set(transaction, arrival)
+            if decided is None:
+                share_sums.store_decided_set(transaction, arrival, opened, tally)
+            return opened if decided is None else decided
+
+    def settle(self, plan_id: str, index: int, share: bytes) -> PublishedModel:
+        """Learn from the two halves of a batch whose set was decided; again answers the same."""
+        plan = self.plan(plan_id)
+        with self._database.transaction() as transaction:
+            rows.lock_plan(transaction, plan_id)
+            ours = share_sums.read_share_sums(transaction, plan, index)
+            known = share_sums.read_settled(transaction, ours, share)
+            if known is not None:
+                return known
+            released = share_sums.join_share_sums(transaction, ours, share)
+            role = self._learn(transaction, ours.arrival, released)
+            published = rows.read_newest_model(transaction, plan)
+        self._roles[plan.id] = role
+        return published
+
+    def _learn(
+        self, transaction: Transaction, arrival: ReceivedBatch, released: Floats
+    ) -> Analyzer:
+        """The role after the batch. It is kept only once the transaction is durable."""
+        plan = arrival.plan
+        role = self._role(transaction, plan)
+        before = role.model.hash
+        model = role.learn(arrival.index, released)
+        entry = ledger.charge_batch(
+            transaction, plan, arrival.index, arrival.model_hash, arrival.digest
+        )
+        if model.hash != before:
+            rows.store_model(transaction, model, self._publish(model, entry.hash))
+        rows.store_sums(transaction, arrival, released, model.version, role.repairs)
+        return role
+
+    def _role(self, transaction: Transaction, plan: Plan) -> Analyzer:
+        """As the database has it, whatever this process or another did before."""
+        role = self._roles.pop(plan.id, None)
+        if role is not None and role.batch == rows.read_progress(transaction, plan.id).batch:
+            return role
+        return rows.resume_analyzer(transaction, plan)

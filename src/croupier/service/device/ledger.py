@@ -1,0 +1,145 @@
+"""A device's own ledger: in which batches it took part, appended to and never rewritten.
+
+A participation is on disk before the report's bytes leave the device. Lines that come later can
+only be lost, never harm an earlier one, and what is lost makes the device more careful.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from croupier.errors import CroupierError
+from croupier.service.storage.disk import flush_directory
+
+FILE = "ledger.jsonl"
+
+SPENT, ACCEPTED, REFUSED = "spent", "accepted", "refused"
+EXHAUSTED, OPTED_OUT = "exhausted", "opted-out"
+
+SPARE_DRAWS = 16
+
+
+class StateError(CroupierError):
+    """What a device has on disk is damaged, or in use by another process."""
+
+
+class ParticipationLedger:
+    """The lines of one device, over the life of a plan and of those that succeed it."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / FILE
+        self._spent: dict[tuple[str, int], bool] = {}
+        self._attempts: dict[tuple[str, int], int] = {}
+        self._draws = 0
+        self._exhausted: set[str] = set()
+        self.opted_out = False
+        for line in self._read_lines():
+            self._apply(line)
+
+    def spent(self) -> int:
+        """Participations that count, of every plan: a successor takes over what was spent."""
+        return len(self._spent)
+
+    def batches(self, plan_id: str) -> list[int]:
+        """Batches of a plan in which this device counts as having taken part."""
+        return sorted(batch for plan, batch in self._spent if plan == plan_id)
+
+    def accepted(self, plan_id: str) -> list[int]:
+        """Those of which the shuffler said that the report is in."""
+        return [batch for batch in self.batches(plan_id) if self._spent[plan_id, batch]]
+
+    def has(self, plan_id: str, batch: int, attempt: int = 0) -> bool:
+        """Whether this device took part in the batch, in that attempt at it or a later one."""
+        place = (plan_id, batch)
+        return place in self._spent and self._attempts[place] >= attempt
+
+    def remaining(self, plan_id: str, allowed: int, batch: int | None = None) -> int:
+        """Reports that are left to a plan of so many participations.
+
+        Reports that were refused do not count, but draws do: however a shuffler answers, it gets
+        no more than ``allowed + max(allowed, 16)`` randomisations. All attempts at a batch are
+        one participation, so that ``batch`` is not counted if the question is about it.
+        """
+        if plan_id in self._exhausted:
+            return 0
+        draws = allowed + max(allowed, SPARE_DRAWS) - self._draws
+        others = self.spent() - ((plan_id, batch) in self._spent)
+        return max(0, min(allowed - others, draws))
+
+    def spend(self, plan_id: str, batch: int, attempt: int = 0) -> None:
+        """Count the batch, durably; again for the same attempt changes nothing."""
+        if not self.has(plan_id, batch, attempt):
+            self._append_line(SPENT, plan_id, batch, attempt, durable=True)
+
+    def accept(self, plan_id: str, batch: int) -> None:
+        """The shuffler has the report."""
+        self._append_line(ACCEPTED, plan_id, batch)
+
+    def refund(self, plan_id: str, batch: int) -> None:
+        """The shuffler has said that it does not have the report, and nothing was unanswered."""
+        self._append_line(REFUSED, plan_id, batch)
+
+    def exhaust(self, plan_id: str) -> None:
+        """The shuffler has counted all that the account may do, elsewhere or before."""
+        self._append_line(EXHAUSTED, plan_id, 0, durable=True)
+
+    def opt_out(self) -> None:
+        """Nothing is reported from here on."""
+        self._append_line(OPTED_OUT, "", 0, durable=True)
+
+    def _append_line(
+        self, event: str, plan_id: str, batch: int, attempt: int = 0, durable: bool = False
+    ) -> None:
+        line = {"event": event, "plan": plan_id, "batch": batch, "attempt": attempt}
+        fresh = not self._path.exists()
+        with self._path.open("ab") as file:
+            file.write(json.dumps(line).encode() + b"\n")
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+        if fresh:
+            flush_directory(self._path.parent)
+        self._apply(line)
+
+    def _apply(self, line: dict[str, Any]) -> None:
+        event, place = line["event"], (line["plan"], line["batch"])
+        if event == SPENT:
+            self._spent[place] = False
+            self._attempts[place] = line["attempt"]
+            self._draws += 1
+        elif event == ACCEPTED:
+            self._spent[place] = True
+        elif event == REFUSED and not self._attempts.get(place):
+            # A later attempt that was refused gives nothing back: an earlier one was accepted.
+            self._spent.pop(place, None)
+        elif event == REFUSED:
+            pass
+        elif event == EXHAUSTED:
+            self._exhausted.add(place[0])
+        elif event == OPTED_OUT:
+            self.opted_out = True
+        else:
+            raise StateError(f"{self._path} has an event {event!r} that this version does not know")
+
+    def _read_lines(self) -> Iterator[dict[str, Any]]:
+        if not self._path.exists():
+            return
+        text = self._path.read_bytes()
+        whole = text[: text.rfind(b"\n") + 1]
+        if len(whole) < len(text):
+            # What a crash left of a line: its report was never sent, or its news can be lost.
+            os.truncate(self._path, len(whole))
+        for line in whole.splitlines():
+            yield self._parse_line(line)
+
+    def _parse_line(self, line: bytes) -> dict[str, Any]:
+        try:
+            told = json.loads(line)
+            place = {"plan": str(told["plan"]), "batch": int(told["batch"])}
+            return {"event": told["event"], **place, "attempt": int(told.get("attempt", 0))}
+        except (ValueError, TypeError, KeyError) as error:
+            raise StateError(f"{self._path} is damaged: {line[:80]!r}") from error

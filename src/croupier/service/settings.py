@@ -1,0 +1,239 @@
+"""The configuration of one role: a TOML file, read strictly.
+
+Paths are relative to the file. ``docs/deploy.md`` shows complete files for both roles.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tomllib
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+from croupier.service.http.logs import LEVELS
+from croupier.service.toml_tables import SettingsError, read_table
+from croupier.wire import Transport
+
+HASH_DIGITS = 64
+
+USUAL_OPENERS, MOST_OPENERS = 4, 64
+"""Helper processes: at most so many unless told, and at most so many."""
+
+
+class Role(Enum):
+    """Which of the two services a file is for."""
+
+    SHUFFLER = "shuffler"
+    ANALYZER = "analyzer"
+
+
+class ShortBatchPolicy(Enum):
+    """What happens to a batch that stays short: nothing, zero-input reports, or it is dropped."""
+
+    WAIT = "wait"
+    PAD = "pad"
+    DROP = "drop"
+
+
+@dataclass(frozen=True)
+class ListenSettings:
+    """Where to serve. Behind a proxy that speaks TLS, this machine is enough."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse a port that does not exist."""
+        if self.port >= 2**16:
+            raise ValueError(f"listen.port must be below 65536, got {self.port}")
+
+
+@dataclass(frozen=True)
+class KeySettings:
+    """The directory of this role's private keys, and the file with its passphrase."""
+
+    directory: Path
+    passphrase_file: Path
+
+
+@dataclass(frozen=True)
+class PeerSettings:
+    """The other role: where it is, the key it signs with, and the token that it wants from us.
+
+    ``signing_key`` is the raw public key in hex, ``signing_key_file`` a file with one or, around
+    a rotation, more of them, one to a line.
+    """
+
+    url: str | None = None
+    signing_key: str | None = None
+    signing_key_file: Path | None = None
+    token_file: Path | None = None
+
+    def __post_init__(self) -> None:
+        """The key is told once, and the place is one that can be asked."""
+        if (self.signing_key is None) == (self.signing_key_file is None):
+            raise ValueError("peer needs one of signing_key and signing_key_file")
+        if self.url is not None and not self.url.startswith(("http://", "https://")):
+            raise ValueError(f"peer.url must be an http or https address, got {self.url!r}")
+
+
+@dataclass(frozen=True)
+class AccessSettings:
+    """The SHA-256, in hex, of the bearer token that callers must show; never the token."""
+
+    token_hash: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a token where its hash belongs."""
+        told = self.token_hash
+        if told is not None and (len(told) != HASH_DIGITS or set(told) - set("0123456789abcdef")):
+            raise ValueError("access.token_hash must be 64 lower-case hex digits")
+
+
+def spare_cores() -> int:
+    """Cores that we may use beside our own, as far as helpers are worth having."""
+    known = hasattr(os, "sched_getaffinity")
+    cores = len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1
+    return min(USUAL_OPENERS, cores - 1)
+
+
+@dataclass(frozen=True)
+class LimitSettings:
+    """What one request and all that wait may take; ``openers`` are helper processes, or none."""
+
+    body_bytes: int = 2**20
+    queue_length: int = 4096
+    records_per_request: int = 256
+    openers: int = field(default_factory=spare_cores)
+
+    def __post_init__(self) -> None:
+        """Nothing works with limits of zero, but everything without helpers."""
+        for name, value in vars(self).items():
+            if name != "openers" and value < 1:
+                raise ValueError(f"limits.{name} must be at least 1, got {value}")
+        if not 0 <= self.openers <= MOST_OPENERS:
+            raise ValueError(f"limits.openers must be 0 to {MOST_OPENERS}, got {self.openers}")
+
+
+@dataclass(frozen=True)
+class BatchSettings:
+    """When a batch stays short: the policy, after so many seconds, with so many real reports.
+
+    ``floor`` is the fraction of a batch that must be real before the rest is padded.
+    """
+
+    short: ShortBatchPolicy = ShortBatchPolicy.WAIT
+    floor: float = 0.9
+    after_seconds: float = 86400.0
+
+    def __post_init__(self) -> None:
+        """A floor is a fraction, and nobody pads a batch that is empty."""
+        if not 0 < self.floor <= 1:
+            raise ValueError(f"batches.floor must be above 0 and at most 1, got {self.floor}")
+
+
+@dataclass(frozen=True)
+class CourierSettings:
+    """How the shuffler hands on its batches, in seconds: looks, waits after failures, leases."""
+
+    every: float = 0.5
+    first_wait: float = 1.0
+    longest_wait: float = 60.0
+    timeout: float = 30.0
+    lease: float = 60.0
+
+    def __post_init__(self) -> None:
+        """A lease that ends before the peer could answer would be taken over in between."""
+        if self.lease <= self.timeout:
+            raise ValueError(
+                f"courier.lease must be longer than courier.timeout, got {self.lease} "
+                f"and {self.timeout}"
+            )
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that one role is told. ``succeeds`` is the id of an ended plan to carry on.
+
+    ``rewards`` is a file of mean rewards for the analyzer's console, where somebody knows them.
+    """
+
+    role: Role
+    plan: Path
+    database: str
+    keys: KeySettings
+    peer: PeerSettings
+    transport: Transport = Transport.BITS
+    listen: ListenSettings = field(default_factory=ListenSettings)
+    access: AccessSettings = field(default_factory=AccessSettings)
+    limits: LimitSettings = field(default_factory=LimitSettings)
+    batches: BatchSettings = field(default_factory=BatchSettings)
+    courier: CourierSettings = field(default_factory=CourierSettings)
+    succeeds: str | None = None
+    log_level: str = "info"
+    console: bool = True
+    rewards: Path | None = None
+
+    def __post_init__(self) -> None:
+        """What a role cannot do without."""
+        if self.log_level not in LEVELS:
+            known = ", ".join(LEVELS)
+            raise ValueError(f"log_level must be one of {known}, got {self.log_level!r}")
+        if self.role is Role.SHUFFLER and (self.peer.url is None or self.peer.token_file is None):
+            raise ValueError("a shuffler needs peer.url and peer.token_file")
+        if self.role is Role.ANALYZER and self.access.token_hash is None:
+            raise ValueError("an analyzer needs access.token_hash: whoever has it can send batches")
+
+
+ONLY_SHUFFLER = ("batches", "courier", "succeeds")
+
+
+def read_settings(path: Path) -> Settings:
+    """The settings in a file; every error names the file and the key."""
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise SettingsError(f"cannot read {path}: {reason}") from error
+    try:
+        _require_own_keys(table)
+        return read_table(Settings, _with_database(table, path.parent), path.parent)
+    except SettingsError as error:
+        raise SettingsError(f"{path}: {error}") from error
+
+
+def _require_own_keys(table: dict[str, object]) -> None:
+    """An analyzer has no batches of its own to complete or to carry."""
+    for key in ONLY_SHUFFLER:
+        if table.get("role") == Role.ANALYZER.value and key in table:
+            raise SettingsError(f"unknown key {key!r}: an analyzer takes batches as they come")
+
+
+def _with_database(table: dict[str, object], base: Path) -> dict[str, object]:
+    """A database that is a file is relative to the configuration, like all paths."""
+    told = table.get("database")
+    if not isinstance(told, str) or "postgres" in told.partition("://")[0]:
+        return table
+    return table | {"database": str(base / told.removeprefix("sqlite:///"))}
+
+
+def read_secret(path: Path, what: str) -> str:
+    """The text of a small file without the line's end; a file that others can read is refused."""
+    try:
+        mode = path.stat().st_mode
+        text = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise SettingsError(f"cannot read the {what} in {path}: {reason}") from error
+    if mode & 0o077:
+        raise SettingsError(f"the {what} in {path} can be read by others; run: chmod 600 {path}")
+    if not text:
+        raise SettingsError(f"the {what} in {path} is empty")
+    return text
+
+
+def token_hash(token: str) -> str:
+    """What is stored of a bearer token."""
+    return hashlib.sha256(token.encode()).hexdigest()

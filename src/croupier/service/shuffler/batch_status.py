@@ -1,0 +1,49 @@
+"""What operators may know of a batch, and why it has not been released."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from croupier.service.shuffler.rows import BatchRow, BatchState
+
+
+def explain_wait(batch: BatchRow) -> str:
+    """Why a batch has not been released, or what it waits for since."""
+    name = f"Batch {batch.index}"
+    if batch.state is BatchState.OPEN and batch.room:
+        return (
+            f"{name} is open and has {batch.filled} of {batch.size} reports. It is released when "
+            f"it is complete, never short: {batch.room} are missing.{_describe_attempts(batch)}"
+        )
+    if batch.state is BatchState.OPEN:
+        return f"{name} is complete with {batch.size} reports and is about to be sealed."
+    if batch.state is BatchState.SEALED:
+        return f"{name} is sealed and is about to be shuffled and released."
+    if batch.state is BatchState.RELEASED:
+        return f"{name} is released; the analyzer has not acknowledged it."
+    return f"{name} is acknowledged, its reports are about to be deleted."
+
+
+def _describe_attempts(batch: BatchRow) -> str:
+    """That this is not the first attempt."""
+    return (
+        f" It was emptied and begun again, {batch.attempt} times so far: it stayed short, or of "
+        f"its shares too few opened for the analyzer. Nothing was released of that."
+        if batch.attempt
+        else ""
+    )
+
+
+def describe_batch(batch: BatchRow) -> dict[str, Any]:
+    """What is public of a batch; its keys stay where they are."""
+    return {
+        "batch": batch.index,
+        "state": str(batch.state),
+        "size": batch.size,
+        "filled": batch.filled,
+        "padded": batch.padded,
+        "dropped": batch.dropped,
+        "attempt": batch.attempt,
+        "model_version": batch.model_version,
+        "model_hash": batch.model_hash,
+    }

@@ -1,0 +1,73 @@
+"""What the shuffler's application is made of, from its settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from croupier.plan import Plan
+from croupier.service.keys.keyring import Keyring
+from croupier.service.messages import signed_documents
+from croupier.service.messages.signed_documents import Trusted
+from croupier.service.messages.transports import PlanTransport, plan_transport
+from croupier.service.settings import Role, Settings, read_secret
+from croupier.service.shuffler.store import ShufflerStore
+from croupier.service.startup import (
+    StartError,
+    check_machine,
+    open_keyring,
+    read_checked_plan,
+    read_peer_keys,
+    require_role,
+)
+from croupier.service.storage.database import Database
+from croupier.wire import Transport
+
+
+@dataclass(frozen=True)
+class ShufflerParts:
+    """What the shuffler's application is made of."""
+
+    settings: Settings
+    plan: Plan
+    transport: PlanTransport
+    database: Database
+    store: ShufflerStore
+    keyring: Keyring
+    trusted: Trusted
+    peer_url: str
+    peer_token: str
+
+
+def assemble_shuffler(settings: Settings) -> ShufflerParts:
+    """Everything that the shuffler needs, checked."""
+    require_role(settings, Role.SHUFFLER)
+    check_machine()
+    plan = read_checked_plan(settings)
+    ring = open_keyring(settings)
+    database = Database.open(settings.database, Role.SHUFFLER.value)
+    url, token_file = settings.peer.url, settings.peer.token_file
+    if url is None or token_file is None:
+        raise StartError("a shuffler needs peer.url and peer.token_file")
+    return ShufflerParts(
+        settings,
+        plan,
+        plan_transport(settings.transport, plan),
+        database,
+        signing_shuffler_store(database, settings.transport, ring),
+        ring,
+        read_peer_keys(settings.peer),
+        url,
+        read_secret(token_file, "service token"),
+    )
+
+
+def signing_shuffler_store(
+    database: Database, transport: Transport, ring: Keyring
+) -> ShufflerStore:
+    """The shuffler's machine, which signs what it releases."""
+    return ShufflerStore(
+        database,
+        transport=partial(plan_transport, transport),
+        sign=lambda body: signed_documents.sign_batch(body, ring.signer),
+    )

@@ -1,0 +1,237 @@
+"""The steps of a batch's life, each as the statements of one transaction over a locked plan."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from croupier import wire
+from croupier.plan import Plan
+from croupier.service.http.reasons import Reason, Refusal
+from croupier.service.messages import share_counts
+from croupier.service.messages.transports import PackedBatch
+from croupier.service.shuffler import attempts, plan_lifecycle
+from croupier.service.shuffler.rows import Basis, BatchRow, BatchState, ReleasedBatch
+from croupier.service.shuffler.shuffling import write_held
+from croupier.service.storage import ledger
+from croupier.service.storage.database import DatabaseError, Transaction
+from croupier.shuffler import Messages
+
+MODULUS = 2**32
+"""Masks are 32-bit words."""
+
+
+@dataclass(frozen=True)
+class StoredShares:
+    """What is stored of a batch whose reports are shared: ``seeds`` until ``share`` is released."""
+
+    attempt: int
+    seeds: bytes | None
+    opened: bytes | None
+    share: bytes | None
+
+
+def seal_batch(transaction: Transaction, batch: BatchRow) -> None:
+    """Close a complete batch and destroy its key."""
+    _require_complete(transaction, batch)
+    transaction.execute(
+        "UPDATE batches SET state = 'sealed', batch_key = NULL WHERE plan = ? AND batch = ?",
+        batch.plan_id,
+        batch.index,
+    )
+
+
+def _require_complete(transaction: Transaction, batch: BatchRow) -> None:
+    """The rows are counted, whatever the batch says of itself."""
+    rows = transaction.all(
+        "SELECT count(*) FROM reports WHERE plan = ? AND batch = ?", batch.plan_id, batch.index
+    )
+    if rows != [(batch.size,)]:
+        found = f"batch {batch.index} of {batch.plan_id} has {rows[0][0]} reports"
+        raise DatabaseError(f"{found}, not {batch.size}")
+
+
+def read_payloads(transaction: Transaction, batch: BatchRow) -> list[bytes]:
+    """The reports of a sealed batch, in an order that says nothing."""
+    rows = transaction.all(
+        "SELECT payload FROM reports WHERE plan = ? AND batch = ? ORDER BY id",
+        batch.plan_id,
+        batch.index,
+    )
+    return [bytes(payload) for (payload,) in rows]
+
+
+def store_release(
+    transaction: Transaction,
+    plan: Plan,
+    batch: BatchRow,
+    parcel: PackedBatch,
+    signature: str,
+    held: Messages,
+) -> None:
+    """Store the released bytes, their ledger entry and the channels that stay open.
+
+    Shares say nothing without their masks, so that these are what is charged.
+    """
+    if parcel.seeds is None:
+        _charge_batch(transaction, plan, batch, parcel.body)
+    write_held(transaction, plan.id, held)
+    transaction.execute(
+        """
+        UPDATE batches SET state = 'released', body = ?, signature = ?, seeds = ?
+        WHERE plan = ? AND batch = ?
+        """,
+        parcel.body,
+        signature,
+        parcel.seeds,
+        plan.id,
+        batch.index,
+    )
+
+
+def _charge_batch(transaction: Transaction, plan: Plan, batch: BatchRow, body: bytes) -> None:
+    digest = hashlib.sha256(body).digest()
+    ledger.charge_batch(transaction, plan, batch.index, batch.model_hash, digest)
+
+
+def read_released(transaction: Transaction, batch: BatchRow) -> ReleasedBatch:
+    """The stored bytes."""
+    row = transaction.one(
+        "SELECT body, signature, attempt FROM batches WHERE plan = ? AND batch = ?",
+        batch.plan_id,
+        batch.index,
+    )
+    if row is None or row[0] is None:
+        raise Refusal(Reason.STALE_BATCH, f"batch {batch.index} is {batch.state}")
+    return ReleasedBatch(batch.plan_id, batch.index, bytes(row[0]), row[1], row[2])
+
+
+# Shares
+
+
+def read_shares(transaction: Transaction, plan_id: str, index: int, attempt: int) -> StoredShares:
+    """The shuffler's side of a batch of shares, if it is still at that attempt."""
+    row = transaction.one(
+        "SELECT attempt, seeds, opened, share FROM batches WHERE plan = ? AND batch = ?",
+        plan_id,
+        index,
+    )
+    if row is None or (row[1] is None and row[3] is None):
+        raise Refusal(Reason.STALE_BATCH, f"batch {index} has no shares to add up")
+    if row[0] != attempt:
+        raise Refusal(Reason.STALE_BATCH, f"batch {index} was begun again since")
+    return StoredShares(attempt, *(None if part is None else bytes(part) for part in row[1:]))
+
+
+def require_same_set(found: StoredShares, opened: bytes) -> bytes:
+    """The sum that was released; two sums over different sets would show their difference."""
+    if found.share is None or found.opened != opened:
+        raise Refusal(Reason.ID_CONFLICT, "the sum over another set of reports was released")
+    return found.share
+
+
+def release_share_sum(
+    transaction: Transaction, plan: Plan, batch: BatchRow, opened: bytes, masks: bytes
+) -> bytes:
+    """Release one sum of every mask that closes, charge it, and forget the seeds.
+
+    The other masks are added to those of the batches before, and are released with none alone.
+    """
+    counted = share_counts.additive_release(plan, batch.index).counted
+    total = _add_waiting_masks(transaction, plan.id, counted, masks)
+    closing = share_counts.closing_channels(plan, batch.index)
+    share = wire.encode_words(np.array([total.pop(name) for name in closing], np.uint32))
+    _store_waiting_masks(transaction, plan.id, total)
+    _charge_batch(transaction, plan, batch, read_released(transaction, batch).body)
+    attempts.forget_participants(transaction, plan.id, batch.index)
+    transaction.execute(
+        "UPDATE batches SET opened = ?, share = ?, seeds = NULL WHERE plan = ? AND batch = ?",
+        opened,
+        share,
+        plan.id,
+        batch.index,
+    )
+    return share
+
+
+def _add_waiting_masks(
+    transaction: Transaction, plan_id: str, counted: Sequence[str], masks: bytes
+) -> dict[str, int]:
+    """The masks of a batch by channel, with those that wait for the same channels."""
+    rows = transaction.all("SELECT channel, mask FROM masks WHERE plan = ?", plan_id)
+    waiting = {str(channel): int(mask) for channel, mask in rows}
+    words = wire.decode_words(masks, len(counted)).tolist()
+    own = zip(counted, words, strict=True)
+    return waiting | {name: (waiting.get(name, 0) + word) % MODULUS for name, word in own}
+
+
+def _store_waiting_masks(transaction: Transaction, plan_id: str, masks: Mapping[str, int]) -> None:
+    """These masks are of channels that are still open."""
+    transaction.execute("DELETE FROM masks WHERE plan = ?", plan_id)
+    transaction.many(
+        "INSERT INTO masks (plan, channel, mask) VALUES (?, ?, ?)",
+        [(plan_id, channel, mask) for channel, mask in masks.items()],
+    )
+
+
+def acknowledge_batch(transaction: Transaction, plan: Plan, batch: BatchRow, basis: Basis) -> None:
+    """Note what the analyzer learnt from a released batch; open the next batch or end the plan."""
+    _check_acknowledgement(transaction, batch, basis)
+    transaction.execute(
+        """
+        UPDATE batches SET state = 'acknowledged', next_version = ?, next_hash = ?
+        WHERE plan = ? AND batch = ?
+        """,
+        basis.model_version,
+        basis.model_hash,
+        plan.id,
+        batch.index,
+    )
+    if batch.index + 1 < plan.schedule.batches:
+        plan_lifecycle.open_next_batch(transaction, plan, batch.index + 1, basis)
+    else:
+        plan_lifecycle.end_plan(transaction, plan.id)
+
+
+def _check_acknowledgement(transaction: Transaction, batch: BatchRow, basis: Basis) -> None:
+    if batch.state is not BatchState.RELEASED:
+        raise Refusal(Reason.STALE_BATCH, f"batch {batch.index} is {batch.state}")
+    seeds = "SELECT 1 FROM batches WHERE plan = ? AND batch = ? AND seeds IS NOT NULL"
+    if transaction.one(seeds, batch.plan_id, batch.index):
+        raise Refusal(Reason.BATCH_CLOSED, f"the shares of batch {batch.index} are not added up")
+    version, before = basis.model_version, batch.model_version
+    unchanged = (version, basis.model_hash) == (before, batch.model_hash)
+    if not unchanged and not before < version <= batch.index + 1:
+        raise Refusal(Reason.STALE_MODEL, f"version {version} cannot follow {before}")
+
+
+def was_acknowledged(transaction: Transaction, batch: BatchRow, basis: Basis) -> bool:
+    """Whether it was acknowledged with this model; with another one is refused."""
+    if batch.state not in {BatchState.ACKNOWLEDGED, BatchState.SCRUBBED}:
+        return False
+    row = transaction.one(
+        "SELECT next_version, next_hash FROM batches WHERE plan = ? AND batch = ?",
+        batch.plan_id,
+        batch.index,
+    )
+    if row != (basis.model_version, basis.model_hash):
+        raise Refusal(Reason.ID_CONFLICT, f"batch {batch.index} led to another model")
+    return True
+
+
+def scrub_batches(transaction: Transaction, plan_id: str) -> int:
+    """Delete payloads, ids, marks and bytes of acknowledged batches; how many batches."""
+    done = "SELECT batch FROM batches WHERE plan = ? AND state = 'acknowledged'"
+    for (index,) in transaction.all(done, plan_id):
+        transaction.execute("DELETE FROM reports WHERE plan = ? AND batch = ?", plan_id, index)
+    return transaction.execute(
+        """
+        UPDATE batches SET state = 'scrubbed', body = NULL, signature = NULL, opened = NULL,
+            share = NULL, lease_owner = NULL, lease_until = 0
+        WHERE plan = ? AND state = 'acknowledged'
+        """,
+        plan_id,
+    )

@@ -1,0 +1,1 @@
+"""Tests of ``croupier.service.analyzer``."""

@@ -1,0 +1,346 @@
+"""A deployment whose parts fail at any moment, over real databases and the real machines.
+
+Every user's report is 1 in a coordinate of their own and there is no noise, so that a 2 in a
+batch's sum proves double counting, and a 0 an acknowledged report that was lost.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeVar
+
+import numpy as np
+
+from croupier.service.analyzer.rows import PublishedModel
+from croupier.service.analyzer.store import AnalyzerStore
+from croupier.service.http.reasons import Reason, Refusal
+from croupier.service.messages.transports import BitsTransport, PlanTransport
+from croupier.service.shuffler.acceptance import Upload
+from croupier.service.shuffler.rows import Basis, BatchRow, BatchState, ReleasedBatch
+from croupier.service.shuffler.store import ShufflerStore
+from croupier.service.storage.database import Database, Hooks
+from croupier.service.storage.leases import Lease
+
+from .noiseless_plans import altered, basis, learn, noiseless, one_hot, upload
+
+Answer = TypeVar("Answer")
+
+PLAN = noiseless(users=3, batches=3, participations=2)
+USERS = PLAN.layout.size
+LEASE = 60.0
+
+GIVE_UP = {
+    Reason.STALE_BATCH,
+    Reason.STALE_MODEL,
+    Reason.DUPLICATE_USER,
+    Reason.PARTICIPATION_LIMIT,
+    Reason.PLAN_ENDED,
+    Reason.ID_CONFLICT,
+}
+"""After these a device makes no further attempt with the same report."""
+
+
+class CrashError(Exception):
+    """A process ends here."""
+
+
+class LostError(Exception):
+    """A request or a response does not arrive."""
+
+
+class Moment(Enum):
+    """Where something goes wrong."""
+
+    NEVER = "never"
+    REQUEST = "request"
+    BEFORE_COMMIT = "before commit"
+    AFTER_COMMIT = "after commit"
+    RESPONSE = "response"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What goes wrong, after how many calls or commits of an event that went well."""
+
+    moment: Moment = Moment.NEVER
+    spared: int = 0
+
+
+class Faults:
+    """Counts down to the fault that is armed, then fires once."""
+
+    def __init__(self) -> None:
+        self.arm(Fault())
+
+    def arm(self, fault: Fault) -> None:
+        self._moment, self._spared = fault.moment, fault.spared
+
+    def reached(self, moment: Moment) -> None:
+        if self._moment is not moment:
+            return
+        self._spared -= 1
+        if self._spared >= 0:
+            return
+        self.arm(Fault())
+        network = moment in {Moment.REQUEST, Moment.RESPONSE}
+        raise LostError(moment.value) if network else CrashError(moment.value)
+
+    @property
+    def hooks(self) -> Hooks:
+        return Hooks(
+            lambda: self.reached(Moment.BEFORE_COMMIT), lambda: self.reached(Moment.AFTER_COMMIT)
+        )
+
+    def call(self, work: Callable[[], Answer]) -> Answer:
+        """Over the network."""
+        self.reached(Moment.REQUEST)
+        answer = work()
+        self.reached(Moment.RESPONSE)
+        return answer
+
+
+class Simulation:
+    """Two processes of a shuffler over one database, an analyzer, and devices."""
+
+    plan = PLAN
+    transport: type[PlanTransport] = BitsTransport
+
+    def __init__(self, shuffler_url: str, analyzer_url: str, hooks: Hooks | None = None) -> None:
+        """``hooks`` take the place of those that the faults of events use."""
+        self._urls = (shuffler_url, shuffler_url, analyzer_url)
+        self._faults = Faults()
+        self._hooks = hooks or self._faults.hooks
+        self._now = 1_000_000.0
+        self._databases: list[Database] = []
+        self._meanwhile: Callable[[], object] | None = None
+        self._pending: dict[int, Upload] = {}
+        self._sent: list[tuple[int, Upload]] = []
+        self._leases: dict[int, Lease] = {}
+        self.accepted: set[tuple[int, int]] = set()
+        self.unknown: set[tuple[int, int]] = set()
+        self.bodies: dict[tuple[int, int], bytes] = {}
+        self.crashes = 0
+        self._start()
+        first = self.analyzer.open_plan(self.plan)
+        if not self.processes[0].plans():
+            self.processes[0].open_plan(self.plan, self.basis(first))
+
+    # Processes
+
+    def _start(self) -> None:
+        """Nothing is left of what processes had in memory."""
+        roles = ("shuffler", "shuffler", "analyzer")
+        self._databases = [
+            Database.open(url, role, self._hooks)
+            for url, role in zip(self._urls, roles, strict=True)
+        ]
+        self.processes = [
+            ShufflerStore(
+                database, transport=self.transport, sign=self._sign, clock=lambda: self._now
+            )
+            for database in self._databases[:2]
+        ]
+        self.analyzer = AnalyzerStore(self._databases[2])
+
+    def stop(self) -> None:
+        for database in self._databases:
+            database.close()
+
+    def _sign(self, _: bytes) -> str:
+        """Between the work of a release and its transaction another process may act."""
+        meanwhile, self._meanwhile = self._meanwhile, None
+        if meanwhile is not None:
+            meanwhile()
+        return "signature"
+
+    def run(self, event: Callable[[Simulation], object], fault: Fault) -> None:
+        """One event; whatever fails, nothing may have been counted twice."""
+        self._faults.arm(fault)
+        try:
+            event(self)
+        except LostError:
+            pass
+        except CrashError:
+            self.crashes += 1
+            self.stop()
+            self._start()
+        finally:
+            self._meanwhile = None
+            self._faults.arm(Fault())
+        self.check_so_far()
+
+    # Devices
+
+    def send(self, process: int, users: Sequence[int]) -> None:
+        """Reports of some devices, new ones or again, in one group."""
+        batch = self.processes[process].current(self.plan.id)
+        for user in users:
+            if user not in self._pending:
+                self._pending[user] = self._fresh(batch, user)
+                self._sent.append((user, self._pending[user]))
+        self._upload(process, [(user, self._pending[user]) for user in dict.fromkeys(users)])
+
+    def _fresh(self, batch: BatchRow, user: int) -> Upload:
+        """A new report has a new id; its bytes are like no other's."""
+        name = hashlib.sha256(f"{len(self._sent)}".encode()).digest()
+        made = self.payload(user)
+        return upload(self.plan, batch, user, id=name[:16], digest=name, payload=made)
+
+    def payload(self, user: int) -> bytes:
+        return one_hot(self.plan, user)
+
+    def replay(self, process: int, chosen: int) -> None:
+        """Anything that was ever sent, once more."""
+        if self._sent:
+            self._upload(process, [self._sent[chosen % len(self._sent)]])
+
+    def forge(self, process: int, chosen: int, same_payload: bool) -> None:
+        """An id that was accepted, with other bytes: sealed for another key, or another report."""
+        known = [(user, one) for user, one in self._sent if (user, one.batch) in self.accepted]
+        taken = [one for user, one in known if self._pending.get(user) is not one]
+        if not taken:
+            return
+        victim = taken[chosen % len(taken)]
+        payload = victim.payload if same_payload else self.payload(chosen % USERS)
+        forged = altered(victim, digest=b"forged", payload=payload)
+        verdict = self._faults.call(lambda: self.processes[process].take([forged]))[0]
+        assert verdict is not None
+
+    def _upload(self, process: int, group: list[tuple[int, Upload]]) -> None:
+        self.unknown |= {(user, one.batch) for user, one in group}
+        sent = [one for _, one in group]
+        verdicts = self._faults.call(lambda: self.processes[process].take(sent))
+        for (user, one), verdict in zip(group, verdicts, strict=True):
+            if verdict is None:
+                self.accepted.add((user, one.batch))
+            if self._pending.get(user) is one and (verdict is None or verdict in GIVE_UP):
+                del self._pending[user]
+
+    # Sealers
+
+    def seal(self, process: int) -> None:
+        self.processes[process].seal(self.plan.id)
+
+    def release(self, process: int) -> ReleasedBatch | None:
+        store = self.processes[process]
+        if store.plans()[0].ended:
+            return None
+        found = store.release(self.plan.id)
+        if found is not None:
+            place = (found.batch, found.attempt)
+            assert self.bodies.setdefault(place, found.body) == found.body
+        return found
+
+    def race(self, process: int) -> None:
+        """Two processes shuffle the same batch at the same time."""
+        self._meanwhile = lambda: self.release(1 - process)
+        self.release(process)
+
+    def overtaken(self, process: int) -> None:
+        """While one process shuffles, another brings the batch to its end."""
+        self._meanwhile = lambda: self.finish(1 - process)
+        with suppress(Refusal):
+            self.release(process)
+
+    def finish(self, process: int) -> None:
+        self.deliver(process)
+        self.processes[process].scrub(self.plan.id)
+
+    def deliver(self, process: int) -> None:
+        """The released bytes to the analyzer, and what it says back."""
+        found = self.release(process)
+        if found is None:
+            return
+        published = self.learnt(process, found)
+        if published is None:
+            return
+        self.processes[process].acknowledge(self.plan.id, found.batch, self.basis(published))
+
+    def learnt(self, process: int, found: ReleasedBatch) -> PublishedModel | None:
+        """What the analyzer publishes after the batch; None if it was begun again."""
+        return self._faults.call(lambda: learn(self.analyzer, self.plan, found))
+
+    def basis(self, published: PublishedModel) -> Basis:
+        return basis(published)
+
+    def scrub(self, process: int) -> None:
+        self.processes[process].scrub(self.plan.id)
+
+    def work(self, process: int, keep: bool) -> None:
+        """The next step of a batch that is leased; a lease that is kept must run out."""
+        store = self.processes[process]
+        lease = self._leases.pop(process, None) or store.lease(str(process), LEASE)
+        if lease is None:
+            return
+        if keep:
+            self._leases[process] = lease
+        self._step(process, store.current(self.plan.id).state)
+        if not keep:
+            store.give_back(lease)
+
+    def _step(self, process: int, state: BatchState) -> None:
+        steps = {
+            BatchState.OPEN: self.seal,
+            BatchState.SEALED: self.release,
+            BatchState.RELEASED: self.deliver,
+            BatchState.ACKNOWLEDGED: self.scrub,
+        }
+        steps.get(state, self.scrub)(process)
+        if state is BatchState.OPEN:
+            self.scrub(process)
+
+    def jump(self, seconds: float) -> None:
+        """Somebody sets the clock."""
+        self._now += seconds
+
+    # The end
+
+    @property
+    def rounds(self) -> int:
+        """How often something may have to be done again until the end."""
+        return 4 * self.plan.schedule.batches
+
+    def complete(self) -> None:
+        """Nothing fails any more: every batch is filled and brought to its end."""
+        for _ in range(self.rounds):
+            if self.processes[0].plans()[0].ended:
+                break
+            self._top_up()
+            self._now += 2 * LEASE
+            for _ in range(4):
+                self.work(0, keep=False)
+                self.check_so_far()
+        self.processes[0].scrub(self.plan.id)
+        assert self.processes[0].plans()[0].ended
+
+    def _top_up(self) -> None:
+        batch = self.processes[0].current(self.plan.id)
+        if batch.state is BatchState.OPEN:
+            self.send(0, range(USERS))
+
+    def check_so_far(self) -> None:
+        for sums in self.analyzer.sums(self.plan.id):
+            assert set(sums.tolist()) <= {0.0, 1.0}, "a report was counted twice"
+            assert sums.sum() == self.plan.users(0), "a batch of another size was released"
+
+    def check(self) -> None:
+        """Every acknowledged report was counted exactly once, and nothing that was not sent."""
+        sums = np.array(self.analyzer.sums(self.plan.id))
+        assert sums.shape == (self.plan.schedule.batches, USERS)
+        for user, batch in self.accepted:
+            assert sums[batch, user] == 1, "an acknowledged report was lost"
+        for batch, user in np.argwhere(sums).tolist():
+            assert (user, batch) in self.unknown, "a report was made up"
+        assert sums.sum(axis=0).max() <= self.plan.terms.max_participations
+        digests = [
+            hashlib.sha256(self.bodies[batch, 0]).hexdigest()
+            for batch in range(self.plan.schedule.batches)
+        ]
+        for ledger in (self.processes[0].ledger(self.plan.id), self.analyzer.ledger(self.plan.id)):
+            assert [entry.digest for entry in ledger] == digests
+        with self._databases[0].reading() as transaction:
+            assert transaction.all("SELECT id FROM reports") == []

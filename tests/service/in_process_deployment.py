@@ -1,0 +1,182 @@
+"""Both real services in one process, with real devices around them and faults on the wires."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import tempfile
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+from unittest import mock
+
+import httpx
+from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
+
+from croupier.plan import Plan
+from croupier.service.admin.deployment_files import write_deployment
+from croupier.service.analyzer.app import AnalyzerApp
+from croupier.service.analyzer.parts import assemble_analyzer
+from croupier.service.console import analyzer_console, shuffler_console
+from croupier.service.device.device import Device
+from croupier.service.device.settings import DeviceSettings
+from croupier.service.settings import read_settings
+from croupier.service.shuffler.app import ShufflerApp
+from croupier.service.shuffler.parts import assemble_shuffler
+from croupier.wire import Transport
+
+Answer = TypeVar("Answer")
+Fault = Callable[[httpx.Request], httpx.Response | None]
+"""Sees a device's request first: answers it, raises, or lets it pass."""
+
+SHUFFLER, ANALYZER = 8101, 8102
+
+MEMORY = Path("/dev/shm")
+
+
+class Wire(httpx.AsyncBaseTransport):
+    """From the shuffler to the analyzer; every batch that goes over it is remembered."""
+
+    def __init__(self, inner: httpx.AsyncBaseTransport) -> None:
+        self._inner = inner
+        self.batches: list[bytes] = []
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("/batches"):
+            self.batches.append(request.content)
+        return await self._inner.handle_async_request(request)
+
+
+class Bridge(httpx.BaseTransport):
+    """From devices, which wait for their answers, to applications on an event loop."""
+
+    def __init__(self, town: Town) -> None:
+        self._town = town
+        self.requests: list[httpx.Request] = []
+        self.fault: Fault | None = None
+        self.after: Callable[[httpx.Request, httpx.Response], None] | None = None
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        request.read()
+        self.requests.append(request)
+        answer = None if self.fault is None else self.fault(request)
+        if answer is None:
+            answer = self._town.run(self._asked(request))
+            if self.after is not None:
+                self.after(request, answer)
+        return answer
+
+    async def _asked(self, request: httpx.Request) -> httpx.Response:
+        app = self._town.shuffler if request.url.port == SHUFFLER else self._town.analyzer
+        inner = httpx.ASGITransport(app)
+        found = await inner.handle_async_request(
+            httpx.Request(
+                request.method, request.url, headers=request.headers, content=request.content
+            )
+        )
+        return httpx.Response(found.status_code, headers=found.headers, content=await found.aread())
+
+    @property
+    def uploads(self) -> list[bytes]:
+        """What devices have sent, in order."""
+        return [one.content for one in self.requests if one.method == "POST"]
+
+
+class Town:
+    """A shuffler and an analyzer over one plan; batches move when ``carry`` is called."""
+
+    def __init__(self, directory: Path, plan: Plan, transport: Transport) -> None:
+        self.plan = plan
+        self.directory = directory
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        layout = write_deployment(directory / "services", plan, transport, (SHUFFLER, ANALYZER))
+        self.settings = DeviceSettings.of_deployment(directory / "services")
+        self.analyzer = AnalyzerApp(
+            assemble_analyzer(read_settings(layout.analyzer)), pages=analyzer_console
+        )
+        self.wire = Wire(httpx.ASGITransport(self.analyzer))
+        self.shuffler = ShufflerApp(
+            assemble_shuffler(read_settings(layout.shuffler)),
+            transport=self.wire,
+            pages=shuffler_console,
+        )
+        self.bridge = Bridge(self)
+        self.http = httpx.Client(transport=self.bridge)
+        self.slept: list[float] = []
+        self.carry()
+
+    def run(self, work: Coroutine[Any, Any, Answer]) -> Answer:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def carry(self) -> None:
+        """Every step that the courier can take."""
+        self.run(self.shuffler.courier.settle())
+
+    def device(
+        self, user: int, settings: DeviceSettings | None = None, name: str | None = None
+    ) -> Device:
+        """A user's device, by its directory's name the same as before or another one."""
+        return Device(
+            settings or self.settings,
+            hashlib.sha256(f"user {user}".encode()).digest(),
+            self.home(name or str(user)),
+            http=self.http,
+            sleep=self.slept.append,
+        )
+
+    def home(self, name: str) -> Path:
+        """The directory of a device."""
+        return self.directory / "devices" / name
+
+    @property
+    def filled(self) -> int:
+        """Reports in the open batch."""
+        return self.shuffler.parts.store.current(self.plan.id).filled
+
+    @property
+    def open_batch(self) -> int:
+        return self.shuffler.parts.store.current(self.plan.id).index
+
+    def close(self) -> None:
+        self.run(self.shuffler.close())
+        self.run(self.analyzer.close())
+        self.http.close()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+        self.shuffler.parts.database.close()
+        self.analyzer.parts.database.close()
+
+
+_written = Plan.to_json
+_texts: dict[str, str] = {}
+
+
+def _remembered(plan: Plan) -> str:
+    """The plan's document, whose guarantees take a while to compute."""
+    if plan.id not in _texts:
+        _texts[plan.id] = _written(plan)
+    return _texts[plan.id]
+
+
+@contextmanager
+def town(plan: Plan, transport: Transport = Transport.BITS) -> Iterator[Town]:
+    """A town for a while, in memory where there is such a disk, with passphrases soon unlocked."""
+
+    def quick(**options: Any) -> Scrypt:
+        return Scrypt(**{**options, "n": 2, "r": 1, "p": 1})
+
+    with (
+        mock.patch("croupier.service.keys.keystore.Scrypt", quick),
+        mock.patch.object(Plan, "to_json", _remembered),
+        tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.exists() else None) as directory,
+    ):
+        made = Town(Path(directory), plan, transport)
+        try:
+            yield made
+        finally:
+            made.close()

@@ -1,0 +1,160 @@
+"""What operators are told: why a batch is not released, and what to do about it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from croupier.service.admin.status import RetiredPlan, ServiceStatus, retire, status
+from croupier.service.settings import BatchSettings, ShortBatchPolicy
+from croupier.service.shuffler.batch_status import explain_wait
+from croupier.service.shuffler.rows import BatchRow, BatchState
+from croupier.service.startup import StartError
+from croupier.service.toml_tables import SettingsError
+
+from .conftest import Deploy
+from .deployment import USERS, reason
+
+
+def batch(state: BatchState, filled: int) -> BatchRow:
+    return BatchRow("p", 3, state, 10, filled, 0, 0, 3, "hash", bytes(32), b"")
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (
+            batch(BatchState.OPEN, 7),
+            "has 7 of 10 reports. It is released when it is complete, never",
+        ),
+        (
+            batch(BatchState.OPEN, 10),
+            "Batch 3 is complete with 10 reports and is about to be sealed",
+        ),
+        (batch(BatchState.SEALED, 10), "is sealed and is about to be shuffled"),
+        (batch(BatchState.RELEASED, 10), "the analyzer has not acknowledged it"),
+        (batch(BatchState.ACKNOWLEDGED, 10), "its reports are about to be deleted"),
+    ],
+)
+def test_every_state_of_a_batch_has_its_answer(found: BatchRow, words: str) -> None:
+    assert words in explain_wait(found)
+
+
+def told(answers: dict[str, ServiceStatus], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the two services would say."""
+    monkeypatch.setattr("croupier.service.admin.status.own_url", lambda _: "own")
+    monkeypatch.setattr(
+        "croupier.service.admin.status.ask_service",
+        lambda url: answers["own" if url == "own" else "peer"],
+    )
+
+
+READY = ServiceStatus("here", True, True)
+
+
+@pytest.mark.parametrize(
+    ("own", "peer", "words"),
+    [
+        (ServiceStatus("here", False), READY, "Start the shuffler"),
+        (READY, ServiceStatus("there", False), "The analyzer does not answer at there"),
+        (READY, ServiceStatus("there", True, False, ("x",)), "answers at there, but waits: x"),
+        (
+            ServiceStatus("here", True, True, (), "bad-token"),
+            READY,
+            "The last try failed: bad-token",
+        ),
+        (READY, READY, "Nothing is wrong; look again in a moment."),
+    ],
+)
+def test_a_complete_batch_that_is_stuck_is_explained(
+    deploy: Deploy,
+    monkeypatch: pytest.MonkeyPatch,
+    own: ServiceStatus,
+    peer: ServiceStatus,
+    words: str,
+) -> None:
+    services = deploy()
+    services.fill(range(USERS))
+    told({"own": own, "peer": peer}, monkeypatch)
+    settings = replace(services.shuffler.parts.settings, database=services.urls["shuffler"])
+    found = status(settings)
+    assert words in found.advice
+    assert not found.moving
+
+
+@pytest.mark.parametrize(
+    ("short", "words"),
+    [
+        (ShortBatchPolicy.WAIT, "Wait for more users, or set batches.short"),
+        (ShortBatchPolicy.PAD, "padded after 60 seconds, once 90% of its reports are real"),
+        (ShortBatchPolicy.DROP, "dropped and begun again after 60 seconds"),
+    ],
+)
+def test_a_short_batch_is_explained_by_its_policy(
+    deploy: Deploy, monkeypatch: pytest.MonkeyPatch, short: ShortBatchPolicy, words: str
+) -> None:
+    services = deploy()
+    services.fill(range(2))
+    told({"own": READY, "peer": READY}, monkeypatch)
+    rules = BatchSettings(short, after_seconds=60.0)
+    parts = services.shuffler.parts
+    settings = replace(parts.settings, database=services.urls["shuffler"], batches=rules)
+    found = status(settings)
+    assert found.moving
+    assert words in found.advice
+    assert found.facts["filled"] == 2
+
+
+def test_the_end_of_a_plan_is_told_by_both(deploy: Deploy, monkeypatch: pytest.MonkeyPatch) -> None:
+    services = deploy()
+    told({"own": READY, "peer": READY}, monkeypatch)
+    for number in range(3):
+        services.fill(range(number * USERS, (number + 1) * USERS))
+        services.carry()
+    for role, words in (
+        ("shuffler", "The plan has ended with batch 2"),
+        ("analyzer", "All batches have been learnt from; the plan has ended."),
+    ):
+        parts: Any = getattr(services, role).parts
+        found = status(replace(parts.settings, database=services.urls[role]))
+        assert words in found.answer
+        assert found.moving
+
+
+def test_a_plan_is_retired_while_its_shuffler_runs(deploy: Deploy) -> None:
+    services = deploy()
+    services.fill(range(2))
+    late = services.record(5)
+    settings = replace(services.shuffler.parts.settings, database=services.urls["shuffler"])
+    assert retire(settings) == RetiredPlan(services.plan.id, 2)
+    assert retire(settings) == RetiredPlan(services.plan.id, 0)
+    assert reason(services.post(late)) == "plan-ended"
+    services.carry()
+    assert "The plan has ended" in status(settings).answer
+
+
+def test_a_plan_is_retired_by_its_shuffler_only_and_once_it_has_begun(
+    deploy: Deploy, tmp_path: Path
+) -> None:
+    services = deploy()
+    analyzer = replace(services.analyzer.parts.settings, database=services.urls["analyzer"])
+    with pytest.raises(SettingsError, match="a plan is retired at the shuffler"):
+        retire(analyzer)
+    settings = replace(services.shuffler.parts.settings, database=str(tmp_path / "new.db"))
+    with pytest.raises(StartError, match="has not begun here"):
+        retire(settings)
+
+
+def test_a_plan_is_not_retired_while_a_batch_is_on_its_way(deploy: Deploy) -> None:
+    services = deploy()
+    services.fill(range(USERS))
+    services.shuffler.parts.store.seal(services.plan.id)
+    settings = replace(services.shuffler.parts.settings, database=services.urls["shuffler"])
+    with pytest.raises(StartError, match=r"batch 0 is sealed; try again in a moment"):
+        retire(settings)
+    assert retire(settings, abandon=True) == RetiredPlan(services.plan.id, USERS)
+    services.carry()
+    assert all(request.method == "GET" for request in services.sent)

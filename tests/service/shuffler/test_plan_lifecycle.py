@@ -1,0 +1,180 @@
+"""Batches that stay short, and how plans begin, end and are succeeded."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from croupier.plan import Plan
+from croupier.service.http.reasons import Reason, Refusal
+from croupier.service.messages.sealing import Binding
+from croupier.service.messages.transports import BitsTransport
+from croupier.service.shuffler.rows import Basis, BatchState
+from croupier.service.shuffler.store import ShufflerStore
+from croupier.service.storage.database import Database
+
+from ..noiseless_plans import (
+    HASHES,
+    Services,
+    begun,
+    counted,
+    fill,
+    noiseless,
+    opened,
+    released,
+    through,
+    users_in,
+)
+
+Databases = Callable[[str], Database]
+
+
+def test_a_short_batch_is_padded_with_reports_of_nobody(databases: Databases) -> None:
+    plan = noiseless(users=5)
+    store = begun(databases("shuffler"), plan)
+    fill(store, plan, range(3))
+    assert store.pad(plan.id, 4) == 0
+    assert store.current(plan.id).filled == 3
+    assert store.pad(plan.id, 3) == 2
+    batch = store.current(plan.id)
+    assert (batch.filled, batch.padded) == (5, 2)
+    rows = opened(plan, released(store, plan)).messages["report"]
+    assert Counter(rows.sum(axis=1).tolist()) == {1.0: 3, 0.0: 2}
+    assert store.pad(plan.id, 3) == 0
+
+
+def test_padding_is_randomised_like_a_report(databases: Databases) -> None:
+    plan = Plan.calibrate(
+        "vector-sum", dim=2, epsilon=4.0, delta=1e-3, batches="fixed", batch_size=40, horizon=80
+    )
+    store = begun(databases("shuffler"), plan)
+    assert store.pad(plan.id, 0) == 40
+    found = opened(plan, released(store, plan))
+    ones = {channel: int(rows.sum()) for channel, rows in found.messages.items()}
+    release: Any = plan.release(0)
+    spread = np.sqrt(release.coins) / 2
+    middle = release.grid * 40 * -plan.layout.low + release.coins / 2
+    for expected, label in zip(middle, plan.layout.labels, strict=True):
+        # Six standard deviations of a binomial: false alarms once in a hundred million.
+        assert abs(ones[label] - expected) < 6 * np.hypot(spread, np.sqrt(40) / 2)
+        assert ones[label] not in {0, found.messages[label].size}
+
+
+def test_a_batch_that_is_emptied_while_it_is_padded_stays_open(databases: Databases) -> None:
+    plan, database = noiseless(users=5), databases("shuffler")
+    rival = begun(database, plan)
+
+    class Slow(BitsTransport):
+        """Makes reports of nobody while somebody else drops the batch."""
+
+        def make_empty_payload(self, binding: Binding) -> bytes:
+            rival.drop(plan.id)
+            return super().make_empty_payload(binding)
+
+    fill(rival, plan, range(4))
+    assert ShufflerStore(database, transport=Slow).pad(plan.id, 4) == 0
+    assert rival.current(plan.id).filled == 0
+
+
+def test_a_dropped_batch_begins_again(databases: Databases) -> None:
+    plan, database = noiseless(participations=2), databases("shuffler")
+    store = begun(database, plan)
+    fill(store, plan, range(2))
+    before = store.current(plan.id)
+    assert store.drop(plan.id) == 2
+    batch = store.current(plan.id)
+    assert (batch.index, batch.state, batch.filled, batch.dropped) == (0, BatchState.OPEN, 0, 2)
+    assert batch.key != before.key
+    assert counted(database, "reports") == 0
+    assert fill(store, plan, range(3)) == [None, None, None]
+    assert store.drop(plan.id) == 0
+    assert users_in(plan, released(store, plan)) == [0, 1, 2]
+    assert store.drop(plan.id) == 0
+
+
+def test_a_dropped_report_stays_spent(databases: Databases) -> None:
+    """Nothing links it to its user any more, so that it cannot be given back."""
+    plan = noiseless()
+    store = begun(databases("shuffler"), plan)
+    fill(store, plan, range(1))
+    store.drop(plan.id)
+    assert fill(store, plan, range(1)) == [Reason.PARTICIPATION_LIMIT]
+
+
+def test_opening_a_plan_again_changes_nothing(services: Services) -> None:
+    store, plan = services.shuffler, services.plan
+    fill(store, plan, range(2))
+    before = store.current(plan.id)
+    services.begin()
+    assert store.current(plan.id) == before
+    with pytest.raises(Refusal) as refused:
+        store.open_plan(plan, Basis(0, HASHES[1]))
+    assert refused.value.reason is Reason.ID_CONFLICT
+
+
+def test_a_plan_is_read_back_as_it_was(services: Services) -> None:
+    assert services.shuffler.plan(services.plan.id).id == services.plan.id
+
+
+def test_a_retired_plan_takes_nothing_and_has_forgotten_its_open_batch(
+    databases: Databases,
+) -> None:
+    plan, database = noiseless(), databases("shuffler")
+    store = begun(database, plan)
+    fill(store, plan, range(2))
+    for _ in range(2):
+        store.retire(plan.id)
+        assert [one.ended for one in store.plans()] == [True]
+        assert counted(database, "reports") == 0
+    assert fill(store, plan, range(5, 6)) == [Reason.PLAN_ENDED]
+    assert store.lease("a", 60) is None
+
+
+def test_a_plan_is_not_retired_between_seal_and_acknowledgement(databases: Databases) -> None:
+    plan = noiseless()
+    store = begun(databases("shuffler"), plan)
+    fill(store, plan, range(3))
+    for step in (store.seal, store.release):
+        step(plan.id)
+        with pytest.raises(Refusal) as refused:
+            store.retire(plan.id)
+        assert refused.value.reason is Reason.BATCH_CLOSED
+    store.acknowledge(plan.id, 0, Basis(1, HASHES[1]))
+    store.retire(plan.id)
+
+
+def test_a_successor_knows_what_users_have_spent(databases: Databases) -> None:
+    old, new = noiseless(batches=1), noiseless(batches=2)
+    store = begun(databases("shuffler"), old)
+    with pytest.raises(Refusal) as refused:
+        store.succeed(old.id, new, Basis(0, HASHES[0]))
+    assert refused.value.reason is Reason.BATCH_CLOSED
+    fill(store, old, range(3))
+    through(store, old)
+    for _ in range(2):
+        store.succeed(old.id, new, Basis(0, HASHES[0]))
+    spent = Reason.PARTICIPATION_LIMIT
+    assert fill(store, new, range(1, 5)) == [spent, spent, None, None]
+    states = {one.id: one for one in store.plans()}
+    assert states[new.id].predecessor == old.id
+    assert states[old.id].key == b""
+    with pytest.raises(Refusal) as refused:
+        store.succeed(old.id, noiseless(batches=5), Basis(0, HASHES[0]))
+    assert refused.value.reason is Reason.ID_CONFLICT
+    assert len(store.plans()) == 2
+
+
+def test_a_plan_succeeds_one_plan_only(databases: Databases) -> None:
+    old, other, new = noiseless(batches=1), noiseless(batches=2), noiseless(batches=4)
+    store = begun(databases("shuffler"), old)
+    store.open_plan(other, Basis(0, HASHES[0]))
+    for plan in (old, other):
+        store.retire(plan.id)
+    store.succeed(old.id, new, Basis(0, HASHES[0]))
+    with pytest.raises(Refusal) as refused:
+        store.succeed(other.id, new, Basis(0, HASHES[0]))
+    assert refused.value.reason is Reason.ID_CONFLICT
