@@ -63,7 +63,7 @@ def test_a_scheduler_that_nobody_is_at_is_named_in_one_line(
     commands: list[list[str]], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("distributed")
-    monkeypatch.setattr("croupier.simulation.cluster.SECONDS", 0.2)
+    monkeypatch.setattr("croupier.simulation.dask_executor.SECONDS", 0.2)
     assert main([*commands[0], "--scheduler", "tcp://127.0.0.1:1"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("croupier: no Dask scheduler answers at tcp://127.0.0.1:1: ")

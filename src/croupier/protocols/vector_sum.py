@@ -17,8 +17,8 @@ from croupier.privacy.placements import Certified, placed
 from croupier.privacy.theorem import VectorSumTheorem
 from croupier.protocols.base import Protocol, ShuffleRelease, Terms, needed
 from croupier.protocols.vector_release import VectorSumRelease
+from croupier.schedules import Schedule
 from croupier.theory import constants, released
-from croupier.theory.schedules import Schedule
 
 ROUNDED_UP = 1 + 1e-12
 MOST_CERTIFIED = 3 * 10**9

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 
 from numba import njit
 
-from croupier.policies.ucb import TIE
+from croupier.policies.pick import TIE
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from croupier.errors import MissingExtraError
-from croupier.simulation.places import Result, Task, WorkerError
+from croupier.simulation.executors import Result, Task, WorkerError
 
 SECONDS = 5
 """How long a scheduler may take to answer, and to have a worker."""
@@ -30,7 +30,7 @@ ABOVE = {"cli", "figures", "service"}
 
 
 @dataclass(frozen=True)
-class Cluster:
+class DaskCluster:
     """The workers of the Dask scheduler at ``address``, as tcp://host:port or tls://host:port."""
 
     address: str
