@@ -37,7 +37,7 @@ def test_every_simulating_command_hands_its_scheduler_on(
     def place(workers: int, scheduler: str | None) -> None:
         raise ValueError(f"asked for {workers} at {scheduler}")
 
-    monkeypatch.setattr("croupier.simulation.sweep.place", place)
+    monkeypatch.setattr("croupier.simulation.sweep.choose_executor", place)
     assert main([*commands[which], "--scheduler", ADDRESS]) == 2
     assert capsys.readouterr().err.splitlines()[-1] == f"croupier: asked for 1 at {ADDRESS}"
 

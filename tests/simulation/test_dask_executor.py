@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from croupier.errors import MissingExtraError
-from croupier.simulation import cluster as clusters
+from croupier.simulation import dask_executor as clusters
 from croupier.simulation.compare import LINUCB, VECTOR, Arena, line_up
 from croupier.simulation.dask_executor import (
     DaskCluster,
@@ -168,7 +168,7 @@ def test_a_sweep_that_is_stopped_leaves_no_tasks_behind(cluster: Any) -> None:
 
 def test_a_worker_with_another_croupier_is_named(cluster: Any) -> None:
     def without(*rooms: str) -> None:  # a local function travels by value
-        from croupier.simulation import cluster as there
+        from croupier.simulation import dask_executor as there
 
         there.source.cache_clear()
         there.ABOVE.symmetric_difference_update(rooms)

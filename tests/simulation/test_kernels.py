@@ -23,7 +23,7 @@ from croupier.protocols.planned_tree import NodeSums
 from croupier.protocols.vector_sum import VectorSum
 from croupier.schedules import FixedBatches, GrowingBatches
 from croupier.simulation import engine, registry
-from croupier.simulation.kernels import algebra, compiled, learning, scoring
+from croupier.simulation.kernels import compilation, linear_algebra, model_update, scoring
 from croupier.simulation.kernels.batches_ahead import BatchSizes
 from croupier.simulation.kernels.sampler import sampler
 from croupier.simulation.kernels.support import supports
@@ -214,7 +214,7 @@ def test_quadratic_forms_are_those_of_the_matrix(dim: int) -> None:
     rng = np.random.default_rng(dim)
     x, theta, square = rng.random((dim, 29)), rng.random(dim), rng.random((dim, dim))
     matrix, half = square @ square.T, np.zeros((dim, dim))
-    algebra.halve(matrix, half)
+    linear_algebra.halve(matrix, half)
     scores, spare = np.empty(29), np.empty(29)
     scoring.score_optimist(x, theta, half, 0.7, scores, spare)
     wanted = theta @ x + 0.7 * np.sqrt(np.einsum("dk,de,ek->k", x, matrix, x))
@@ -229,7 +229,7 @@ def test_inverses_and_repairs_are_those_of_the_policy(dim: int) -> None:
         gram = square + square.T + shift * dim * np.eye(dim)
         wanted, repairs = invert_above(gram, 0.4)
         found, values, axes = (np.zeros((dim, dim)) for _ in range(3))
-        raised = algebra.invert_above(gram, 0.4, found, values, axes, np.zeros(dim))
+        raised = linear_algebra.invert_above(gram, 0.4, found, values, axes, np.zeros(dim))
         assert raised == repairs
         np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-11)
 
@@ -250,7 +250,7 @@ def test_posteriors_are_those_of_the_policy(dim: int, hidden: float) -> None:
         gram += np.outer(x, x)
         sums = ReleasedSums(vector, gram, 1, 1, hidden / 1.5)
         mean, covariance = posterior(sums, 1.0)
-        learning.learn_posterior(
+        model_update.learn_posterior(
             hidden, True, gram, vector, theta, matrix, values, axes, weights, counts
         )
         np.testing.assert_allclose(theta, mean, rtol=1e-9, atol=1e-11)
@@ -411,10 +411,10 @@ def test_pooled_arm_sets_come_in_turn() -> None:
 
 
 def test_kernels_are_stamped_with_all_their_files() -> None:
-    names = {part[0] for part in compiled.stamp() if isinstance(part, tuple)}
-    assert {"scoring.py", "algebra.py", "learning.py", "playing.py", "tables.py"} <= names
+    names = {part[0] for part in compilation.stamp() if isinstance(part, tuple)}
+    assert {"arrays.py", "linear_algebra.py", "model_update.py", "trial_loop.py"} <= names
     kept: Any = scoring.first_best
-    assert kept._cache._cache_file._source_stamp == compiled.STAMP
+    assert kept._cache._cache_file._source_stamp == compilation.STAMP
 
 
 def test_importing_croupier_and_its_simulator_imports_no_compiler() -> None:
