@@ -28,8 +28,9 @@ from scaling import POWERS, measured_power
 from croupier.plan import Plan
 from croupier.simulation import engine
 from croupier.simulation.compare import ALL_ENTRIES, Arena, line_up
-from croupier.simulation.problems import Pooled, Problem
+from croupier.simulation.problem import Problem
 from croupier.simulation.sweep import simulate
+from croupier.simulation.synthetic import Pooled
 
 DIM, ARMS = 5, 100
 ROUNDS = 200_000

@@ -25,8 +25,9 @@ from numpy.typing import NDArray
 from croupier.model import ReleasedSums
 from croupier.plan import Plan
 from croupier.policies.ucb import Ucb
-from croupier.simulation.problems import BLOCK, Pooled
+from croupier.simulation.problem import BLOCK
 from croupier.simulation.sweep import simulate
+from croupier.simulation.synthetic import Pooled
 
 DIM, ARMS, BATCH = 5, 100, 20
 WIDTH = REGULARIZER = 1.0

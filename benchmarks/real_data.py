@@ -16,17 +16,17 @@ from typing import Any
 import numpy as np
 
 from croupier.figures.draw import pyplot
-from croupier.figures.looks import FONT, LOOKS
+from croupier.figures.style import FONT, LINE_STYLES
 from croupier.plan import Plan
 from croupier.simulation import sweep
 from croupier.simulation.data import PROBLEMS, DataProblem, sources
-from croupier.simulation.data.base import halves
+from croupier.simulation.data.base import split_in_half
 from croupier.simulation.data.classification import Shipped
 from croupier.simulation.data.movielens import MovieLens, film_statistics
 from croupier.simulation.data.rewards import rewards
 from croupier.simulation.data.sources import Ratings
-from croupier.simulation.problems import Users
-from croupier.simulation.sweep import Job
+from croupier.simulation.problem import Users
+from croupier.simulation.sweep import SweepJob
 
 EPSILON = 1.0
 ALGORITHMS = {
@@ -74,7 +74,7 @@ def trials_of(problem: DataProblem, users: int) -> int:
     return usual // 2 if users > 100_000 else usual
 
 
-def jobs(problem: DataProblem, users: int) -> Iterator[Job]:
+def jobs(problem: DataProblem, users: int) -> Iterator[SweepJob]:
     for label, protocol in ALGORITHMS.items():
         # Sized to its noise, the first of at most 64 batches would be too small for a million.
         first = users // 10_000 if label == "non-private" and users > 300_000 else None
@@ -86,7 +86,7 @@ def jobs(problem: DataProblem, users: int) -> Iterator[Job]:
             epsilon=EPSILON,
             delta=1 / users**2,
         )
-        yield Job(label, plan, problem)
+        yield SweepJob(label, plan, problem)
 
 
 def measured(problem: DataProblem, users: int, trials: int, seed: int, out: Path) -> list[Row]:
@@ -108,7 +108,7 @@ def public_alone(problem: DataProblem) -> float:
         return _liked_films(problem)
     assert isinstance(problem, Shipped)
     table, players = problem.table, problem.playing
-    public, _ = halves(len(table.labels), problem.split)
+    public, _ = split_in_half(len(table.labels), problem.split)
     classes = np.eye(problem.arms)[table.labels[public]]
     theta = np.linalg.lstsq(players.map(table.contexts[public]), classes, rcond=None)[0]
     return float(((players.contexts @ theta).argmax(axis=1) == players.labels).mean())
@@ -117,7 +117,7 @@ def public_alone(problem: DataProblem) -> float:
 def _liked_films(problem: MovieLens) -> float:
     """Of every offer the film that the public half liked most, as far as features tell."""
     found = sources.ratings()
-    known = np.isin(found.users, halves(943, problem.split)[0])
+    known = np.isin(found.users, split_in_half(943, problem.split)[0])
     public = Ratings(found.users[known], found.films[known], found.stars[known])
     likes = film_statistics(public, 1682)[:, 0]
     theta = np.linalg.lstsq(problem.audience.films, likes, rcond=None)[0]
@@ -204,7 +204,7 @@ def draw(rows: list[Row], path: Path) -> None:
 def _panel(axis: Any, problem: DataProblem, rows: list[Row]) -> None:
     for label, protocol in ALGORITHMS.items():
         mine = [row for row in rows if row.algorithm == label]
-        look = LOOKS[protocol]
+        look = LINE_STYLES[protocol]
         axis.errorbar(
             [row.users for row in mine], [row.reward for row in mine],
             yerr=[row.error for row in mine], color=look.colour, marker=look.marker,

@@ -11,7 +11,7 @@ import numpy as np
 
 from croupier.plan import Plan
 from croupier.simulation.kernels.trial import Trial
-from croupier.simulation.problems import Pooled
+from croupier.simulation.synthetic import Pooled
 
 POWERS = {
     "rounds": (1.1, "rounds"),

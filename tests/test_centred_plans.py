@@ -16,7 +16,7 @@ from croupier.plan import Plan
 from croupier.shuffler import Shuffler
 from croupier.simulation.audit import audit
 from croupier.simulation.engine import run
-from croupier.simulation.problems import Released, Sphere
+from croupier.simulation.synthetic import ReleasedProblem, Sphere
 
 HALF = math.sqrt(0.5)
 
@@ -76,7 +76,7 @@ def test_a_problem_without_the_constant_is_refused() -> None:
     with pytest.raises(ValueError, match="constant"):
         run(plan(constant_feature=(0, HALF)), Sphere(3, 5), 0, range(1))
     with pytest.raises(ValueError, match="constant"):
-        run(plan(feature_norm=math.sqrt(2)), Released(3, 5), 0, range(1))
+        run(plan(feature_norm=math.sqrt(2)), ReleasedProblem(3, 5), 0, range(1))
 
 
 def test_the_roles_learn_theta_less_half_the_constant() -> None:

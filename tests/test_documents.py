@@ -19,7 +19,7 @@ from croupier.privacy.budget import Budget
 from croupier.protocols.amplified_gaussian import AmplifiedGaussian, AmplifiedGaussianRelease
 from croupier.protocols.base import Terms
 from croupier.protocols.noiseless import Noiseless, NoiselessRelease
-from croupier.theory.schedules import FixedBatches
+from croupier.schedules import FixedBatches
 
 BUDGET = {"epsilon": 1.0, "delta": 0.1}
 CASES: dict[str, dict[str, Any]] = {

@@ -6,7 +6,7 @@ from croupier.plan import Plan
 from croupier.privacy.gdp import mu_of
 from croupier.simulation.audit import audit
 from croupier.simulation.engine import run
-from croupier.simulation.problems import Sphere
+from croupier.simulation.synthetic import Sphere
 
 PRIVATE = ("vector-sum", "amplified-gaussian", "local", "central")
 

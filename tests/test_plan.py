@@ -12,7 +12,7 @@ from croupier.contribution import Layout
 from croupier.errors import GuaranteeError, UnknownNameError
 from croupier.plan import Plan
 from croupier.privacy.budget import Budget
-from croupier.theory.schedules import FixedBatches
+from croupier.schedules import FixedBatches
 
 GOOD: dict[str, Any] = {
     "protocol": "vector-sum",

@@ -29,12 +29,14 @@ from croupier.protocols.releases import Counted
 from croupier.protocols.tree_release import ConcurrentTreeRelease
 from croupier.protocols.vector_release import VectorSumRelease
 from croupier.protocols.vector_sum import VectorSum
+from croupier.schedules import FixedBatches, GrowingBatches
 from croupier.shuffler import Messages
-from croupier.simulation.problems import PROBLEMS, Contextual, Problem, Sphere
+from croupier.simulation.problem import Problem
+from croupier.simulation.registry import PROBLEMS
+from croupier.simulation.synthetic import Contextual, Sphere
 from croupier.testing import FALSE_ALARM, check_problem, check_protocol
 from croupier.testing.laws import LAWS
 from croupier.testing.promises import PROMISES
-from croupier.theory.schedules import FixedBatches, GrowingBatches
 
 USERS = 8
 SCHEDULE = FixedBatches(USERS, 10 * USERS)

@@ -17,11 +17,11 @@ from croupier.contribution import Layout
 from croupier.errors import UnknownNameError
 from croupier.plan import Plan
 from croupier.protocols import registry
+from croupier.schedules import FixedBatches
 from croupier.shuffler import Shuffler
 from croupier.simulation.engine import run
-from croupier.simulation.problems import Sphere
+from croupier.simulation.synthetic import Sphere
 from croupier.testing import check_protocol
-from croupier.theory.schedules import FixedBatches
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "third_party"
 PAGE = EXAMPLE.parents[1] / "docs" / "add-a-protocol.md"

@@ -15,7 +15,7 @@ from croupier.privacy.budget import Budget
 from croupier.privacy.guarantee import Guarantee
 from croupier.protocols import registry
 from croupier.protocols.base import Mechanism, Release, Terms
-from croupier.theory.schedules import Schedule, schedule
+from croupier.schedules import Schedule, schedule
 
 if TYPE_CHECKING:
     from croupier.plan import Plan

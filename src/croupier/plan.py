@@ -25,15 +25,15 @@ from croupier.privacy.gdp import mu_of
 from croupier.privacy.guarantee import Guarantee
 from croupier.protocols import registry
 from croupier.protocols.base import Mechanism, Protocol, Release, ShuffleRelease, Terms
-from croupier.shuffler import Shapes, shapes_of
-from croupier.theory.constants import composed_budget
-from croupier.theory.schedules import (
+from croupier.schedules import (
     FixedBatches,
     GrowingBatches,
     Schedule,
     growing_first,
     schedule,
 )
+from croupier.shuffler import Shapes, shapes_of
+from croupier.theory.constants import composed_budget
 
 PAPERS_LAYOUT = ("theorem", "released")
 """Calibrations whose noise is stated for the paper's unscaled layout."""

@@ -17,9 +17,9 @@ from croupier.errors import GuaranteeError, RefusedError
 from croupier.plan import Plan
 from croupier.privacy.budget import Budget
 from croupier.protocols.base import Floats, Terms
+from croupier.schedules import FixedBatches
 from croupier.simulation import engine
-from croupier.simulation.problems import Sphere
-from croupier.theory.schedules import FixedBatches
+from croupier.simulation.synthetic import Sphere
 
 STRATEGIES = ("toeplitz", "tree")
 

@@ -22,11 +22,11 @@ from croupier.plan import Plan
 from croupier.privacy.budget import Budget
 from croupier.privacy.shuffled_reports.local import most_local_epsilon
 from croupier.protocols.base import Terms
+from croupier.schedules import FixedBatches
 from croupier.simulation.audit import audit
-from croupier.simulation.problems import Sphere
 from croupier.simulation.sweep import simulate
+from croupier.simulation.synthetic import Sphere
 from croupier.theory.promises import Promise, shuffled
-from croupier.theory.schedules import FixedBatches
 
 Floats = NDArray[np.float64]
 

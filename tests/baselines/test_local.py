@@ -15,7 +15,7 @@ from croupier.errors import GuaranteeError, RefusedError
 from croupier.plan import Plan
 from croupier.privacy.budget import Budget
 from croupier.protocols.base import Terms
-from croupier.theory.schedules import FixedBatches
+from croupier.schedules import FixedBatches
 
 
 def plan(**changes: Any) -> Plan:

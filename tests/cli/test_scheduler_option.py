@@ -37,7 +37,7 @@ def test_every_simulating_command_hands_its_scheduler_on(
     def place(workers: int, scheduler: str | None) -> None:
         raise ValueError(f"asked for {workers} at {scheduler}")
 
-    monkeypatch.setattr("croupier.simulation.sweep.place", place)
+    monkeypatch.setattr("croupier.simulation.sweep.choose_executor", place)
     assert main([*commands[which], "--scheduler", ADDRESS]) == 2
     assert capsys.readouterr().err.splitlines()[-1] == f"croupier: asked for 1 at {ADDRESS}"
 
@@ -63,7 +63,7 @@ def test_a_scheduler_that_nobody_is_at_is_named_in_one_line(
     commands: list[list[str]], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("distributed")
-    monkeypatch.setattr("croupier.simulation.cluster.SECONDS", 0.2)
+    monkeypatch.setattr("croupier.simulation.dask_executor.SECONDS", 0.2)
     assert main([*commands[0], "--scheduler", "tcp://127.0.0.1:1"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("croupier: no Dask scheduler answers at tcp://127.0.0.1:1: ")

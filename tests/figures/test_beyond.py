@@ -6,21 +6,21 @@ from dataclasses import replace
 import pytest
 
 from croupier.figures.catalogue import LONG
-from croupier.figures.data import Dots, Points
+from croupier.figures.data import DotPanel, PointPanel
 from croupier.figures.frontier import EPSILONS, frontier
 from croupier.figures.horizon import horizon
 from croupier.figures.ladder import ladder
 from croupier.figures.paper import PAPER
 from croupier.figures.trust import trust
 from croupier.plan import Plan
-from croupier.theory.schedules import FixedBatches
+from croupier.schedules import FixedBatches
 
 SMALL = replace(PAPER, horizon=2000)
 
 
 def rung(panel: int, name: str) -> Plan:
     dots = ladder(SMALL).panels[panel]
-    assert isinstance(dots, Dots)
+    assert isinstance(dots, DotPanel)
     (found,) = (row.job.plan for row in dots.rows if row.name == name)
     return found
 
@@ -63,7 +63,7 @@ def test_the_ladder_stands_on_a_common_arm_set_and_on_fresh_ones() -> None:
 
 def test_the_frontier_has_a_line_per_trust_model_along_epsilon() -> None:
     (panel,) = frontier(SMALL).panels
-    assert isinstance(panel, Points)
+    assert isinstance(panel, PointPanel)
     assert [line.label for line in panel.series] == ["central", "shuffle", "local"]
     for line in panel.series:
         assert line.at == EPSILONS == tuple(job.epsilon for job in line.jobs)
@@ -84,7 +84,7 @@ def test_the_frontier_is_the_users_own() -> None:
 
 def test_the_trust_models_play_the_same_batches_and_say_whom_they_trust() -> None:
     (panel,) = trust(SMALL).panels
-    assert isinstance(panel, Dots)
+    assert isinstance(panel, DotPanel)
     rows = {row.name: row for row in panel.rows}
     shuffled = rows["shuffle"].job.plan
     for name in ("central", "local"):
@@ -96,7 +96,7 @@ def test_the_trust_models_play_the_same_batches_and_say_whom_they_trust() -> Non
 
 def test_horizons_go_up_to_the_arenas() -> None:
     (panel,) = horizon(replace(LONG, horizon=20000)).panels
-    assert isinstance(panel, Points)
+    assert isinstance(panel, PointPanel)
     for line in panel.series:
         assert line.at == (200, 600, 2000, 6000, 20000)
         assert line.at == tuple(job.plan.schedule.rounds for job in line.jobs)
@@ -104,7 +104,7 @@ def test_horizons_go_up_to_the_arenas() -> None:
 
 def test_the_papers_line_plays_algorithm_1_with_the_corollarys_batches() -> None:
     (panel,) = horizon(replace(LONG, horizon=20000)).panels
-    assert isinstance(panel, Points)
+    assert isinstance(panel, PointPanel)
     plan = panel.series[0].jobs[-1].plan
     assert plan.policy.name == "ucb"
     size = 5 ** (-1 / 5) * 20000 ** (3 / 5) * math.log(5**2 / 1e-6) ** (2 / 5)
@@ -113,7 +113,7 @@ def test_the_papers_line_plays_algorithm_1_with_the_corollarys_batches() -> None
 
 def test_a_tree_samples_in_fixed_batches_that_balance_delay_and_noise() -> None:
     (panel,) = horizon(replace(LONG, horizon=20000)).panels
-    assert isinstance(panel, Points)
+    assert isinstance(panel, PointPanel)
     plan = panel.series[2].jobs[-1].plan
     assert (plan.protocol, plan.terms.levels, plan.policy.name) == (
         "concurrent-tree",
@@ -125,7 +125,7 @@ def test_a_tree_samples_in_fixed_batches_that_balance_delay_and_noise() -> None:
 
 def test_the_rates_beside_the_slopes_are_those_of_theory() -> None:
     (panel,) = horizon(replace(LONG, horizon=20000)).panels
-    assert isinstance(panel, Points)
+    assert isinstance(panel, PointPanel)
     assert [rate.power for rate in panel.rates] == pytest.approx([3 / 5, 7 / 13, 1 / 2])
 
 

@@ -9,9 +9,9 @@ from matplotlib.image import imread
 
 from croupier.errors import UnknownNameError
 from croupier.figures import catalogue
-from croupier.figures.data import Dots, Figure
+from croupier.figures.data import DotPanel, Figure
 from croupier.figures.draw import draw
-from croupier.simulation.sweep import Job, Outcome, sweep
+from croupier.simulation.sweep import SweepJob, SweepOutcome, sweep
 
 LONGER = {"horizon": 10_000}
 """Horizons of figures that cannot do with little."""
@@ -21,7 +21,7 @@ def tiny_figure(name: str, **given: Any) -> Figure:
     return catalogue.figure(name, horizon=LONGER.get(name, 1000), **given)
 
 
-def tiny(name: str) -> tuple[Figure, dict[Job, Outcome]]:
+def tiny(name: str) -> tuple[Figure, dict[SweepJob, SweepOutcome]]:
     figure = tiny_figure(name)
     return figure, dict(zip(figure.jobs, sweep(figure.jobs, trials=2, points=10), strict=True))
 
@@ -87,7 +87,7 @@ def test_unknown_figures_are_refused_by_name() -> None:
 def test_rows_are_named_once_where_panels_share_them(tmp_path: Path) -> None:
     figure, outcomes = tiny("ladder")
     first = figure.panels[0]
-    assert isinstance(first, Dots)
+    assert isinstance(first, DotPanel)
     svg = draw(figure, outcomes, tmp_path)[1].read_text()
     for row in first.rows:
         assert svg.count(f"<!-- {row.name} -->") == 1

@@ -6,8 +6,14 @@ from itertools import pairwise
 import pytest
 
 from croupier.figures import paper
-from croupier.figures.data import Curves, Figure, Points, Series
-from croupier.figures.looks import LOOKS, legend_label, looks, privacy_label, series_label
+from croupier.figures.data import CurvePanel, Figure, PointPanel, Series
+from croupier.figures.style import (
+    LINE_STYLES,
+    legend_label,
+    line_styles,
+    privacy_label,
+    series_label,
+)
 from croupier.simulation.compare import (
     AMPLIFIED,
     BATCHED_CENTRAL,
@@ -23,8 +29,8 @@ ALGORITHM_1 = replace(paper.PAPER, policy="ucb", batches="fixed")
 SMALL = replace(paper.PAPER, horizon=400, arms=10)
 
 
-def curves(figure: Figure) -> list[Curves]:
-    found = [panel for panel in figure.panels if isinstance(panel, Curves)]
+def curves(figure: Figure) -> list[CurvePanel]:
+    found = [panel for panel in figure.panels if isinstance(panel, CurvePanel)]
     assert len(found) == len(figure.panels)
     return found
 
@@ -69,7 +75,7 @@ def test_the_non_private_line_is_computed_once_for_three_panels() -> None:
 
 def test_batch_sizes_are_swept_for_both_shuffle_protocols_and_stay_fixed() -> None:
     (panel,) = paper.batch_size(paper.PAPER).panels
-    assert isinstance(panel, Points)
+    assert isinstance(panel, PointPanel)
     jobs = [job for line in panel.series for job in line.jobs]
     assert {job.plan.protocol for job in jobs} == {"vector-sum", "amplified-gaussian"}
     assert {job.plan.schedule.name for job in jobs} == {"fixed"}
@@ -130,13 +136,13 @@ def test_lines_differ_in_lightness_and_marker() -> None:
         red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
         return 0.299 * red + 0.587 * green + 0.114 * blue
 
-    values = sorted(lightness(look.colour) for look in LOOKS.values())
+    values = sorted(lightness(look.colour) for look in LINE_STYLES.values())
     assert min(b - a for a, b in pairwise(values)) > 20
-    assert len({look.marker for look in LOOKS.values()}) == len(LOOKS)
+    assert len({look.marker for look in LINE_STYLES.values()}) == len(LINE_STYLES)
 
 
 def test_twins_share_a_colour_and_differ_in_marker() -> None:
-    sequential, batched, shuffled = looks(
+    sequential, batched, shuffled = line_styles(
         enter(entry, SMALL) for entry in (CENTRAL, BATCHED_CENTRAL, VECTOR)
     )
     assert sequential.colour == batched.colour != shuffled.colour

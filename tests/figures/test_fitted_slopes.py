@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from croupier.figures.data import Series
-from croupier.figures.slopes import Slope, fitted_slope
+from croupier.figures.fitted_slopes import FittedSlope, fitted_slope
 from croupier.simulation.compare import LINUCB, Arena, enter
-from croupier.simulation.sweep import Job, Outcome
+from croupier.simulation.sweep import SweepJob, SweepOutcome
 
 HORIZONS = (100, 1000, 10000)
 
@@ -19,12 +19,14 @@ def line() -> Series:
     return Series("some", tuple(enter(LINUCB, arena) for arena in arenas), HORIZONS)
 
 
-def outcomes(series: Series, regret: Callable[[float], list[float]]) -> dict[Job, Outcome]:
+def outcomes(
+    series: Series, regret: Callable[[float], list[float]]
+) -> dict[SweepJob, SweepOutcome]:
     found = {}
     for job, at in zip(series.jobs, series.at, strict=True):
         last = np.array(regret(at))[:, None]
         none = np.zeros(len(last), dtype=np.int64)
-        found[job] = Outcome(job, np.array([round(at)]), last, 0, none, 0.0)
+        found[job] = SweepOutcome(job, np.array([round(at)]), last, 0, none, 0.0)
     return found
 
 
@@ -61,4 +63,4 @@ def test_a_single_trial_has_no_error() -> None:
     assert slope.power == pytest.approx(1.0)
     assert str(slope) == "1.000"
     assert slope.document()["standard_error"] is None
-    assert str(Slope(0.5, 0.031)) == "0.500 +- 0.031"
+    assert str(FittedSlope(0.5, 0.031)) == "0.500 +- 0.031"

@@ -13,8 +13,8 @@ from croupier.contribution import Layout
 from croupier.protocols.base import Floats
 from croupier.protocols.concurrent_tree import ConcurrentTree
 from croupier.protocols.tree_release import ConcurrentTreeRelease
+from croupier.schedules import FixedBatches
 from croupier.shuffler import Report, Shapes, Shuffler, shapes_of
-from croupier.theory.schedules import FixedBatches
 
 # Seven batches of three users on two levels of fan-out 3: two nodes of three batches, and a last
 # batch that is in no complete node of level 1. Every test in this file has a fixed seed and a

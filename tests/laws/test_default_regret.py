@@ -17,8 +17,9 @@ import numpy as np
 import pytest
 
 from croupier.plan import Plan
-from croupier.simulation.problems import Contextual, Problem, Sphere
+from croupier.simulation.problem import Problem
 from croupier.simulation.sweep import simulate
+from croupier.simulation.synthetic import Contextual, Sphere
 
 pytestmark = pytest.mark.slow
 

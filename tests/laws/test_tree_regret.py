@@ -12,8 +12,8 @@ from functools import cache
 import pytest
 
 from croupier.plan import Plan
-from croupier.simulation.problems import Contextual
 from croupier.simulation.sweep import simulate
+from croupier.simulation.synthetic import Contextual
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from croupier.plan import Plan
 from croupier.policies.randucb import RandUcb
 from croupier.policies.sampling import Sampling
 from croupier.simulation.engine import run
-from croupier.simulation.problems import Contextual
+from croupier.simulation.synthetic import Contextual
 
 POLICY = RandUcb(confidence=0.01, matrix_noise=1.0)
 RNG = np.random.default_rng(0)

@@ -14,7 +14,7 @@ from croupier.plan import Plan
 from croupier.policies.sampling import Sampling, root
 from croupier.shuffler import Shuffler
 from croupier.simulation.engine import run
-from croupier.simulation.problems import Sphere
+from croupier.simulation.synthetic import Sphere
 
 POLICY = Sampling(confidence=0.01, matrix_noise=1.0)
 RNG = np.random.default_rng(0)

@@ -13,8 +13,8 @@ from croupier.contribution import Layout
 from croupier.model import Model, ReleasedSums
 from croupier.policies.base import Setting
 from croupier.policies.ucb import Ucb, invert_above
+from croupier.schedules import FixedBatches
 from croupier.theory.released import Scale
-from croupier.theory.schedules import FixedBatches
 
 Floats = NDArray[np.float64]
 

@@ -15,8 +15,8 @@ from croupier.privacy.shuffled_reports.gaussian import ShuffledGaussianCurve, le
 from croupier.protocols import amplified_gaussian
 from croupier.protocols.amplified_gaussian import AmplifiedGaussian, AmplifiedGaussianRelease
 from croupier.protocols.base import Terms
+from croupier.schedules import FixedBatches, GrowingBatches
 from croupier.shuffler import gather, shuffle
-from croupier.theory.schedules import FixedBatches, GrowingBatches
 
 LAYOUT = Layout(3)
 

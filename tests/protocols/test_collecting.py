@@ -10,7 +10,7 @@ from croupier.protocols.concurrent_tree import ConcurrentTree, NodeCollector
 from croupier.protocols.tree_release import ConcurrentTreeRelease
 from croupier.protocols.vector_release import VectorSumRelease
 from croupier.protocols.vector_sum import VectorSum
-from croupier.theory.schedules import FixedBatches
+from croupier.schedules import FixedBatches
 
 LAYOUT = Layout(1)
 BITS = VectorSum(LAYOUT, FixedBatches(3, 30), (VectorSumRelease(LAYOUT, 3, 2.5, 4, 0.5),))

@@ -19,10 +19,10 @@ from croupier.privacy.gdp import mu_of
 from croupier.protocols.base import Terms
 from croupier.protocols.concurrent_tree import ConcurrentTree
 from croupier.protocols.tree_release import ConcurrentTreeRelease
+from croupier.schedules import DoublingBatches, FixedBatches, GrowingBatches
 from croupier.shuffler import Shuffler
 from croupier.simulation.engine import run
-from croupier.simulation.problems import Sphere
-from croupier.theory.schedules import DoublingBatches, FixedBatches, GrowingBatches
+from croupier.simulation.synthetic import Sphere
 
 LAYOUT = Layout(2)
 

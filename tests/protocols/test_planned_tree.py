@@ -8,7 +8,7 @@ import pytest
 from croupier.contribution import Layout
 from croupier.privacy.shuffled_bits.tree import Tree
 from croupier.protocols.planned_tree import NodeSums, PlannedTree, PrefixNodes
-from croupier.theory.schedules import DoublingBatches, FixedBatches
+from croupier.schedules import DoublingBatches, FixedBatches
 
 SIZE = 2
 

@@ -16,8 +16,8 @@ from croupier.privacy.budget import Budget
 from croupier.protocols.base import Floats, Terms
 from croupier.protocols.vector_release import VectorSumRelease
 from croupier.protocols.vector_sum import VectorSum
+from croupier.schedules import FixedBatches
 from croupier.shuffler import gather, shuffle
-from croupier.theory.schedules import FixedBatches
 
 LAYOUT = Layout(2)
 

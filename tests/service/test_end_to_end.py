@@ -28,7 +28,7 @@ from croupier.service.analyzer.rows import PublishedModel
 from croupier.service.analyzer.store import AnalyzerStore
 from croupier.service.device.upload import UploadOutcome
 from croupier.shuffler import Batch, Messages
-from croupier.simulation import devices
+from croupier.simulation import real_devices
 from croupier.wire import Transport
 
 from .in_process_deployment import Town, town
@@ -117,8 +117,8 @@ def law(made: Plan, sums: Floats, features: list[float]) -> float:
     users = np.array(features)[:, None]
     batch = made.layout.encode(users, np.ones(len(features)))
     rng = np.random.default_rng(7)
-    drawn = np.concatenate([devices._law(release, batch, rng) for _ in range(10)])
-    return devices._chance(sums, drawn)
+    drawn = np.concatenate([real_devices._law(release, batch, rng) for _ in range(10)])
+    return real_devices._chance(sums, drawn)
 
 
 def order(views: list[Messages], users: int) -> float:

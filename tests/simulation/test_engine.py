@@ -18,15 +18,8 @@ from croupier.model import Model
 from croupier.plan import Plan
 from croupier.shuffler import Shuffler
 from croupier.simulation import engine
-from croupier.simulation.problems import (
-    Contextual,
-    Problem,
-    Released,
-    Sphere,
-    Synthetic,
-    Users,
-    World,
-)
+from croupier.simulation.problem import Problem, Users, World
+from croupier.simulation.synthetic import Contextual, ReleasedProblem, Sphere, Synthetic
 
 Floats = NDArray[np.float64]
 
@@ -398,6 +391,6 @@ def test_a_problem_of_another_dimension_is_refused() -> None:
 def test_longer_features_are_refused_unless_they_are_those_of_the_released_script() -> None:
     with pytest.raises(ValueError, match=r"'sphere' must have norm at most 0.5, got 1.0"):
         engine.run(plan(feature_norm=0.5), Sphere(3, 5), 0, range(1))
-    fitted = engine.fitting_plan(plan("local", "released"), Released(3, 5))
+    fitted = engine.fitting_plan(plan("local", "released"), ReleasedProblem(3, 5))
     assert fitted.layout.feature_norm == math.sqrt(2)
     assert engine.fitting_plan(fitted, Sphere(3, 5)) is fitted

@@ -13,30 +13,23 @@ from numpy.typing import NDArray
 
 from croupier.baselines.garcelon import GarcelonRelease
 from croupier.plan import Plan
-from croupier.policies.sampling import posterior, root
-from croupier.policies.ucb import TIE, invert_above, pick
+from croupier.policies.pick import TIE, pick
+from croupier.policies.posterior import posterior
+from croupier.policies.sampling import root
+from croupier.policies.ucb import invert_above
 from croupier.protocols.concurrent_tree import ConcurrentTree
 from croupier.protocols.noiseless import Noiseless, NoiselessRelease
 from croupier.protocols.planned_tree import NodeSums
 from croupier.protocols.vector_sum import VectorSum
-from croupier.simulation import engine, problems
-from croupier.simulation.kernels import algebra, compiled, learning, scoring
-from croupier.simulation.kernels.fitting import fits
-from croupier.simulation.kernels.lessons import Batches
+from croupier.schedules import FixedBatches, GrowingBatches
+from croupier.simulation import engine, registry
+from croupier.simulation.kernels import compilation, linear_algebra, model_update, scoring
+from croupier.simulation.kernels.batches_ahead import BatchSizes
 from croupier.simulation.kernels.sampler import sampler
+from croupier.simulation.kernels.support import supports
 from croupier.simulation.kernels.trial import Trial
-from croupier.simulation.problems import (
-    BLOCK,
-    Contextual,
-    DrawnWorld,
-    Pooled,
-    Problem,
-    Released,
-    Sphere,
-    Users,
-    World,
-)
-from croupier.theory.schedules import FixedBatches, GrowingBatches
+from croupier.simulation.problem import BLOCK, Problem, Users, World
+from croupier.simulation.synthetic import Contextual, DrawnWorld, Pooled, ReleasedProblem, Sphere
 
 Floats = NDArray[np.float64]
 
@@ -107,7 +100,7 @@ class Watched(engine.Run):
 
 
 def assert_same_choices(used: Plan, problem: Problem, seed: int) -> NDArray[np.int64]:
-    assert fits(used)
+    assert supports(used)
     fitted = engine.fitting_plan(used, problem)
     oracle = Watched(fitted, problem, seed)
     curves = oracle.play(50)
@@ -150,7 +143,9 @@ SETTINGS: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("protocol", "changes"), SETTINGS, ids=str)
 @pytest.mark.parametrize(
-    "kind", [Sphere, Released, Contextual, Pooled, Twins, SomeOffered], ids=lambda kind: kind.name
+    "kind",
+    [Sphere, ReleasedProblem, Contextual, Pooled, Twins, SomeOffered],
+    ids=lambda kind: kind.name,
 )
 def test_kernels_choose_the_oracles_arm_in_every_round(
     kind: type[Problem], protocol: str, changes: dict[str, Any]
@@ -164,7 +159,7 @@ def test_kernels_choose_the_oracles_arm_in_every_round(
 @pytest.mark.parametrize("seed", range(20))
 def test_kernels_choose_the_oracles_arm_in_10000_rounds_of_random_problems(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    kinds = (Sphere, Released, Contextual, Pooled, Twins, SomeOffered)
+    kinds = (Sphere, ReleasedProblem, Contextual, Pooled, Twins, SomeOffered)
     kind = kinds[seed % len(kinds)]
     protocol, changes = SETTINGS[int(rng.integers(len(SETTINGS)))]
     used = plan(protocol, **{**changes, "dim": int(rng.integers(2, 13)), "horizon": 10_000})
@@ -219,7 +214,7 @@ def test_quadratic_forms_are_those_of_the_matrix(dim: int) -> None:
     rng = np.random.default_rng(dim)
     x, theta, square = rng.random((dim, 29)), rng.random(dim), rng.random((dim, dim))
     matrix, half = square @ square.T, np.zeros((dim, dim))
-    algebra.halve(matrix, half)
+    linear_algebra.halve(matrix, half)
     scores, spare = np.empty(29), np.empty(29)
     scoring.score_optimist(x, theta, half, 0.7, scores, spare)
     wanted = theta @ x + 0.7 * np.sqrt(np.einsum("dk,de,ek->k", x, matrix, x))
@@ -234,7 +229,7 @@ def test_inverses_and_repairs_are_those_of_the_policy(dim: int) -> None:
         gram = square + square.T + shift * dim * np.eye(dim)
         wanted, repairs = invert_above(gram, 0.4)
         found, values, axes = (np.zeros((dim, dim)) for _ in range(3))
-        raised = algebra.invert_above(gram, 0.4, found, values, axes, np.zeros(dim))
+        raised = linear_algebra.invert_above(gram, 0.4, found, values, axes, np.zeros(dim))
         assert raised == repairs
         np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-11)
 
@@ -255,7 +250,7 @@ def test_posteriors_are_those_of_the_policy(dim: int, hidden: float) -> None:
         gram += np.outer(x, x)
         sums = ReleasedSums(vector, gram, 1, 1, hidden / 1.5)
         mean, covariance = posterior(sums, 1.0)
-        learning.learn_posterior(
+        model_update.learn_posterior(
             hidden, True, gram, vector, theta, matrix, values, axes, weights, counts
         )
         np.testing.assert_allclose(theta, mean, rtol=1e-9, atol=1e-11)
@@ -278,8 +273,8 @@ def test_a_release_whose_shortcut_does_not_speak_for_it_is_not_played_by_kernels
 
     used = plan("noiseless")
     loud = LoudNoiseless(used.layout, used.schedule, (Loud(used.layout, 20),))
-    assert fits(used)
-    assert not fits(replace(used, mechanism=loud))
+    assert supports(used)
+    assert not supports(replace(used, mechanism=loud))
 
 
 def test_codes_of_several_bits_are_played_by_all_trials_at_once() -> None:
@@ -289,9 +284,9 @@ def test_codes_of_several_bits_are_played_by_all_trials_at_once() -> None:
     made = used.mechanism.releases[0]
     assert isinstance(made, GarcelonRelease)
     assert made.bits == 1
-    assert fits(used)
+    assert supports(used)
     longer = replace(used.mechanism, releases=(replace(made, bits=2),))
-    assert not fits(replace(used, mechanism=longer))
+    assert not supports(replace(used, mechanism=longer))
 
 
 @pytest.mark.parametrize("publication", ["rare", "determinant"])
@@ -309,7 +304,7 @@ def test_models_are_published_when_the_rule_says(publication: str, policy: str) 
 
 @pytest.mark.parametrize("schedule", [FixedBatches(7, 100), GrowingBatches(3, 400)], ids=str)
 def test_batches_end_where_the_schedule_says(schedule: Any) -> None:
-    batches = Batches(schedule)
+    batches = BatchSizes(schedule)
     spans = [span for span in schedule.spans() if span.complete]
     assert batches.count == len(spans)
     assert batches.stops(0, batches.count).tolist() == [span.stop for span in spans]
@@ -412,14 +407,14 @@ def test_pooled_arm_sets_come_in_turn() -> None:
             np.testing.assert_array_equal(users.features, sets[0][:, places])
             np.testing.assert_array_equal(users.means, sets[1][:, places])
             np.testing.assert_array_equal(users.uniforms, world.luck(start, start + 5))
-    assert problems.find("pooled") is Pooled
+    assert registry.find("pooled") is Pooled
 
 
 def test_kernels_are_stamped_with_all_their_files() -> None:
-    names = {part[0] for part in compiled.stamp() if isinstance(part, tuple)}
-    assert {"scoring.py", "algebra.py", "learning.py", "playing.py", "tables.py"} <= names
+    names = {part[0] for part in compilation.stamp() if isinstance(part, tuple)}
+    assert {"arrays.py", "linear_algebra.py", "model_update.py", "trial_loop.py"} <= names
     kept: Any = scoring.first_best
-    assert kept._cache._cache_file._source_stamp == compiled.STAMP
+    assert kept._cache._cache_file._source_stamp == compilation.STAMP
 
 
 def test_importing_croupier_and_its_simulator_imports_no_compiler() -> None:

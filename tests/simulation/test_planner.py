@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from croupier.contribution import Layout
 from croupier.errors import UnknownNameError
 from croupier.plan import Plan
+from croupier.schedules import Span
 from croupier.simulation import engine, sweep
 from croupier.simulation.planner import Need, Recommendation, recommend
-from croupier.simulation.planner.candidates import TREE, Choice, choices, report_bytes
+from croupier.simulation.planner.candidates import TREE, Candidate, choices, report_bytes
 from croupier.simulation.planner.expectations import (
     ACCURACY,
     COMMON,
@@ -24,17 +25,17 @@ from croupier.simulation.planner.expectations import (
     expected,
     indistinguishable,
 )
-from croupier.simulation.planner.needed import WORTHWHILE, least, two_digits
-from croupier.simulation.planner.speakers import (
-    Played,
+from croupier.simulation.planner.sampled_users import (
+    SimulatedRegret,
     course_of,
     play,
-    speakers,
-    spoken_rounds,
+    played_rounds,
+    sampled_rounds,
     summed,
 )
-from croupier.simulation.problems import BLOCK, Contextual, Sphere
-from croupier.theory.schedules import Span
+from croupier.simulation.planner.shortfall import WORTHWHILE, least, two_digits
+from croupier.simulation.problem import BLOCK
+from croupier.simulation.synthetic import Contextual, Sphere
 
 SMALL = Need(users=3000, dim=3, epsilon=2.0, delta=1e-4)
 HOPELESS = Need(users=500, dim=20, epsilon=0.1, delta=1e-6)
@@ -53,7 +54,7 @@ def accepted(found: Recommendation) -> Plan:
 def test_speakers_are_users_of_their_batch_drawn_block_by_block(
     start: int, users: int, most: int
 ) -> None:
-    rounds = speakers(Span(0, start, start + users, complete=True), most)
+    rounds = sampled_rounds(Span(0, start, start + users, complete=True), most)
     played = [index for first, stop in rounds for index in range(first, stop)]
     assert played == sorted(set(played))
     assert start <= played[0]
@@ -77,7 +78,7 @@ def test_speakers_have_the_regret_of_the_whole_batch(kind: type[Sphere], count: 
     problem, trials = kind(3, 5), range(count)
     whole = engine.run(plan, problem, 0, trials).regret[:, -1]
     spoken = play(course_of(plan), problem, 0, trials).regret
-    assert spoken_rounds(plan.schedule, problem) < 6000
+    assert played_rounds(plan.schedule, problem) < 6000
     error = np.hypot(whole.std(ddof=1), spoken.std(ddof=1)) / math.sqrt(len(trials))
     assert abs(spoken.mean() - whole.mean()) < 4 * error
     assert error < 0.1 * whole.mean()
@@ -85,7 +86,7 @@ def test_speakers_have_the_regret_of_the_whole_batch(kind: type[Sphere], count: 
 
 def test_uniform_play_is_measured_on_the_same_users() -> None:
     need = replace(SMALL, action_sets="individual")
-    played = play(Choice(need, "growing", "sampling").course(), need.problem, 0, range(4))
+    played = play(Candidate(need, "growing", "sampling").course(), need.problem, 0, range(4))
     means = Contextual(3, 20).features(np.random.default_rng(0), 20_000) @ np.array(
         [CONSTANT, 0.0, CONSTANT]
     )
@@ -105,7 +106,7 @@ def test_noise_of_a_tree_is_that_of_its_prefixes() -> None:
 
 def test_noise_before_calibration_is_nearly_that_of_the_plan() -> None:
     need = replace(SMALL, honest_fraction=0.67, max_participations=2)
-    choice = Choice(need, "growing", "sampling")
+    choice = Candidate(need, "growing", "sampling")
     before, after = choice.course(), choice.course(choice.plan())
     guessed = np.array([noise.std for noise in before.noise])
     certified = np.array([noise.std for noise in after.noise])
@@ -235,16 +236,16 @@ def test_choices_follow_from_users_and_their_action_sets() -> None:
 
 
 def test_users_may_be_in_no_more_batches_than_there_are() -> None:
-    always = Choice(replace(SMALL, max_participations=10**6), "growing", "sampling")
+    always = Candidate(replace(SMALL, max_participations=10**6), "growing", "sampling")
     assert always.participations == always.schedule.batches
-    twice = Choice(replace(SMALL, max_participations=2), "growing", "sampling")
+    twice = Candidate(replace(SMALL, max_participations=2), "growing", "sampling")
     assert twice.participations == 2 < twice.schedule.batches
-    assert Choice(SMALL, "growing", "sampling").schedule.first < twice.schedule.first
+    assert Candidate(SMALL, "growing", "sampling").schedule.first < twice.schedule.first
 
 
 @pytest.mark.parametrize("users", [1, 7, 10**6, 10**8])
 def test_schedules_hold_any_number_of_users(users: int) -> None:
-    choice = Choice(replace(SMALL, users=users), "growing", "sampling")
+    choice = Candidate(replace(SMALL, users=users), "growing", "sampling")
     assert sum(choice.schedule.sizes()) == users
     assert choice.without_noise().schedule.rounds == users
 
@@ -295,23 +296,23 @@ def test_progress_never_goes_back_and_ends_at_the_end() -> None:
 def test_courses_that_differ_less_than_their_noise_are_tied() -> None:
     rng = np.random.default_rng(0)
     base, uniform = rng.normal(100, 10, 50), np.full(50, 500.0)
-    assert indistinguishable(Played(base, uniform), Played(base + 4, uniform))
-    assert not indistinguishable(Played(base, uniform), Played(base + 8, uniform))
-    noisy = Played(base + 8 + rng.normal(0, 60, 50), uniform)
-    assert indistinguishable(Played(base, uniform), noisy)
+    assert indistinguishable(SimulatedRegret(base, uniform), SimulatedRegret(base + 4, uniform))
+    assert not indistinguishable(SimulatedRegret(base, uniform), SimulatedRegret(base + 8, uniform))
+    noisy = SimulatedRegret(base + 8 + rng.normal(0, 60, 50), uniform)
+    assert indistinguishable(SimulatedRegret(base, uniform), noisy)
 
 
 def test_intervals_widen_with_spread_and_keep_room_for_the_shortcut() -> None:
-    same = expected(Played(np.full(10, 100.0), np.full(10, 400.0)))
+    same = expected(SimulatedRegret(np.full(10, 100.0), np.full(10, 400.0)))
     assert (same.low, same.high) == pytest.approx((95.0, 105.0))
     assert (same.share, same.share_high) == pytest.approx((0.25, 0.2625))
-    spread = expected(Played(np.linspace(50, 150, 10), np.full(10, 400.0)))
+    spread = expected(SimulatedRegret(np.linspace(50, 150, 10), np.full(10, 400.0)))
     assert spread.high > same.high
 
 
 def test_a_close_look_takes_trials_until_it_is_sure_or_has_had_enough() -> None:
     need = replace(SMALL, users=200, epsilon=10.0)
-    choice = Choice(need, "growing", "sampling")
+    choice = Candidate(need, "growing", "sampling")
     rehearsal = Rehearsal(need.problem, 0, choice.schedule, 1, None)
     found = rehearsal.examine(choice.without_noise())
     assert found.trials % COMMON.least == 0

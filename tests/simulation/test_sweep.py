@@ -12,20 +12,20 @@ from croupier.plan import Plan
 from croupier.simulation import engine
 from croupier.simulation import sweep as sweeping
 from croupier.simulation.compare import LINUCB, VECTOR, Arena, line_up
-from croupier.simulation.problems import Contextual, Sphere
 from croupier.simulation.results import load_frame
-from croupier.simulation.sweep import Job, over_seeds, problem_id, simulate, sweep
+from croupier.simulation.sweep import SweepJob, over_seeds, problem_id, simulate, sweep
+from croupier.simulation.synthetic import Contextual, Sphere
 
 ARENA = Arena(
     dim=3, horizon=120, batch_size=20, epsilon=10.0, delta=0.1, calibration="released", arms=5
 )
 
 
-def jobs() -> list[Job]:
+def jobs() -> list[SweepJob]:
     return line_up((LINUCB, VECTOR), ARENA)
 
 
-def regrets(outcomes: list[sweeping.Outcome]) -> list[np.ndarray]:
+def regrets(outcomes: list[sweeping.SweepOutcome]) -> list[np.ndarray]:
     return [outcome.regret for outcome in outcomes]
 
 
@@ -113,7 +113,7 @@ def test_jobs_that_differ_in_problem_seed_or_signs_of_the_label_keep_their_own_r
 ) -> None:
     plan = Plan.calibrate("linucb", dim=3, batch_size=20, horizon=120, calibration="released")
     problems = (Sphere(3, 5), Sphere(3, 6), Contextual(3, 5))
-    grid = [Job(label, plan, problem) for label in ("a b", "a-b") for problem in problems]
+    grid = [SweepJob(label, plan, problem) for label in ("a b", "a-b") for problem in problems]
     grid = over_seeds(grid, (4, 9))
     made = sweep(grid, trials=2, out=tmp_path, points=1)
     table = load_frame(tmp_path)

@@ -29,8 +29,8 @@ from croupier.privacy.gdp import sigma_of
 from croupier.privacy.guarantee import Guarantee, gaussian, unproved
 from croupier.protocols.base import Floats, Mechanism, Release, RunningSum, Terms, needed
 from croupier.protocols.releases import exact_part
+from croupier.schedules import Schedule
 from croupier.theory import constants, released
-from croupier.theory.schedules import Schedule
 
 VIEWED_STEPS = 128
 """Prefixes that an audit reads: those soon after the user say most."""

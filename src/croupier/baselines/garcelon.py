@@ -37,10 +37,10 @@ from croupier.privacy.guarantee import Guarantee, PureCurve, WorstCurve
 from croupier.privacy.shuffled_reports.local import ShuffledLocalCurve, most_local_epsilon
 from croupier.protocols.base import VIEWED_AT_ONCE, Floats, Mechanism, Release, Terms, needed
 from croupier.protocols.rounding import Rounding
+from croupier.schedules import Schedule
 from croupier.theory import constants
 from croupier.theory.constants import Condition
 from croupier.theory.promises import Promise, shuffled
-from croupier.theory.schedules import Schedule
 
 MOST_BITS = 64
 """Of a code; more help only where a report alone may tell almost everything."""

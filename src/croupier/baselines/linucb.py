@@ -3,72 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
-import numpy as np
-
-from croupier.contribution import Layout
-from croupier.privacy.budget import Budget
-from croupier.privacy.guarantee import Guarantee, unproved
-from croupier.protocols.base import Floats, Mechanism, Release, Terms
-from croupier.protocols.releases import exact_part
-from croupier.theory.released import NOT_PRIVATE, Scale
-from croupier.theory.schedules import Schedule
-
-IN_THE_CLEAR = "the server sees everything and adds no noise"
+from croupier.protocols.base import Release
+from croupier.protocols.exact_sum import ExactRelease, ExactSum
 
 
 @dataclass(frozen=True)
-class LinUcbRelease(Release):
-    """A batch sum in the clear."""
-
-    @property
-    def privacy_noise_std(self) -> float:
-        """None."""
-        return 0.0
-
-    def sample_sum(self, contributions: Floats, rng: np.random.Generator) -> Floats:
-        """The sum."""
-        return self.finish(self.partial(contributions, rng), rng)
-
-    def partial(self, contributions: Floats, rng: np.random.Generator) -> Floats:
-        """The sum of some."""
-        return exact_part(contributions)
-
-    def finish(self, added: Floats, rng: np.random.Generator) -> Floats:
-        """As it is."""
-        return added
-
-    def noise_ahead(self, count: int, rng: np.random.Generator) -> Floats:
-        """None of any size."""
-        return np.zeros((count, self.layout.size))
-
-
-@dataclass(frozen=True)
-class LinUcb(Mechanism):
+class LinUcb(ExactSum):
     """OFUL without privacy, the floor that private learning is measured against."""
 
     name: ClassVar[str] = "linucb"
-    release_type: ClassVar[type[Release]] = LinUcbRelease
-    calibrations: ClassVar[tuple[str, ...]] = ("certified", "theorem", "released")
-    trust: ClassVar[str] = "none"
-
-    @classmethod
-    def calibrate(
-        cls, budget: Budget | None, layout: Layout, schedule: Schedule, terms: Terms
-    ) -> Self:
-        """Takes no budget."""
-        made = tuple(LinUcbRelease(layout, users) for users in schedule.sizes())
-        return cls(layout, schedule, made)
-
-    def guarantee(self, participations: int = 1) -> Guarantee:
-        """None."""
-        return unproved(IN_THE_CLEAR)
-
-    def local_guarantee(self) -> Guarantee:
-        """None."""
-        return unproved(IN_THE_CLEAR)
-
-    def released_scale(self, budget: Budget | None) -> Scale:
-        """G = 1 in the radius, almost no regulariser."""
-        return NOT_PRIVATE
+    release_type: ClassVar[type[Release]] = ExactRelease
+    reason: ClassVar[str] = "the server sees everything and adds no noise"

@@ -15,8 +15,8 @@ from croupier.privacy.gdp import sigma_of
 from croupier.privacy.guarantee import Guarantee, gaussian
 from croupier.protocols.base import Floats, Mechanism, Release, Terms, needed
 from croupier.protocols.releases import exact_part, gaussian_ahead, gaussian_finish, sum_std
+from croupier.schedules import Schedule
 from croupier.theory import constants, released
-from croupier.theory.schedules import Schedule
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ from rich.table import Table
 
 from croupier.cli import screen
 from croupier.plan import Plan
-from croupier.simulation import problems
 from croupier.simulation.data import DataProblem, files, logged, own
 from croupier.simulation.data.estimates import Estimate
 from croupier.simulation.data.rewards import rewards
 from croupier.simulation.data.sources import SOURCES
-from croupier.simulation.sweep import Outcome
+from croupier.simulation.problem import Problem
+from croupier.simulation.sweep import SweepOutcome
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Named:
         return own.Scaling(own.declared(self.bounds, columns, self.columns), self.map_mu)
 
 
-def problem_of(named: Named, plan: Plan, arms: int | None) -> problems.Problem:
+def problem_of(named: Named, plan: Plan, arms: int | None) -> Problem:
     """The labelled file as a problem in the plan's dimension."""
     if arms is not None:
         raise ValueError(f"arms are the values of --label and must be left out, got {arms}")
@@ -104,7 +104,7 @@ def _estimates(estimates: tuple[Estimate, ...]) -> Table:
     return table
 
 
-def document(outcome: Outcome, map_mu: float) -> dict[str, Any]:
+def document(outcome: SweepOutcome, map_mu: float) -> dict[str, Any]:
     """What a run on data adds to the JSON of a run."""
     problem = outcome.job.problem
     if not isinstance(problem, DataProblem):
@@ -118,7 +118,7 @@ def document(outcome: Outcome, map_mu: float) -> dict[str, Any]:
     }
 
 
-def print_rewards(outcome: Outcome, map_mu: float) -> None:
+def print_rewards(outcome: SweepOutcome, map_mu: float) -> None:
     """Rewards of a run on data beside those of chance and of who knows all."""
     problem = outcome.job.problem
     if not isinstance(problem, DataProblem):

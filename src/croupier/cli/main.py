@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import version
 from typing import Annotated, Any
 
+from croupier import __version__
+from croupier.errors import CroupierError, MissingExtraError
+
 try:
+    import rich  # noqa: F401 - every command prints with it
     import typer
-except ImportError:  # pragma: no cover - depends on what is installed
-    sys.exit("croupier: typer is not installed; install it with: pip install 'croupier[cli]'")
+except ImportError as error:  # pragma: no cover - depends on what is installed
+    sys.exit(f"croupier: {MissingExtraError(str(error.name), 'cli')}")
 
 from croupier.cli import auditing, demonstrating, keys, planning, serving, simulating
-from croupier.errors import CroupierError
 
 BAD_INPUT = 2
 STOPPED = 130
@@ -45,7 +47,7 @@ app.add_typer(keys.app, name="keys")
 
 def _version(wanted: bool) -> None:
     if wanted:
-        print(f"croupier {version('croupier')}")
+        print(f"croupier {__version__}")
         raise typer.Exit
 
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from croupier.cli import options, recommending, screen, words
 from croupier.documents import guarantee_document, plan_document
 from croupier.errors import DocumentError
-from croupier.figures.curve import draw_curve
+from croupier.figures.privacy_curve import draw_curve
 from croupier.model import Model
 from croupier.plan import DEFAULT_OVERHEAD, Plan
 from croupier.protocols import registry

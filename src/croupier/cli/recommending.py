@@ -14,7 +14,7 @@ from croupier.figures.frontier import frontier
 from croupier.simulation import sweep
 from croupier.simulation.compare import Arena
 from croupier.simulation.planner import Need, Recommendation, recommend
-from croupier.simulation.planner.candidates import Choice, report_bytes
+from croupier.simulation.planner.candidates import Candidate, report_bytes
 from croupier.simulation.planner.expectations import Expectation
 from croupier.simulation.planner.recommendation import Alternative, Needed
 from croupier.simulation.results import write_whole
@@ -69,7 +69,7 @@ def _check_picture(picture: Path, need: Need) -> None:
 def draw_frontier(found: Recommendation, picture: Path) -> list[str]:
     """Regret against epsilon in the three trust models, with the users and policy in question."""
     need = found.need
-    choice = found.choice or Choice(need, "growing", "sampling")
+    choice = found.choice or Candidate(need, "growing", "sampling")
     layout = choice.layout
     arena = Arena(
         need.dim, need.users, need.epsilon, need.delta,

@@ -15,12 +15,13 @@ from croupier.cli import options, screen
 from croupier.figures import catalogue
 from croupier.figures.data import Figure
 from croupier.figures.draw import draw, slopes
-from croupier.figures.looks import privacy_label
 from croupier.figures.paper import comparison
+from croupier.figures.style import privacy_label
 from croupier.plan import Plan
 from croupier.simulation import compare as lineup
-from croupier.simulation import problems, sweep
-from croupier.simulation.sweep import Job, Outcome
+from croupier.simulation import registry, sweep
+from croupier.simulation.problem import Problem
+from croupier.simulation.sweep import SweepJob, SweepOutcome
 
 Out = Annotated[Path | None, typer.Option(help="Directory for rows; a killed run goes on there.")]
 Pictures = Annotated[Path, typer.Option(help="Directory for pictures and rows.")]
@@ -81,12 +82,12 @@ def simulate(
         on_data.print_rewards(outcome, map_mu)
 
 
-def _problem(name: str, plan: Plan, arms: int | None) -> problems.Problem:
-    kind = problems.find(name)
+def _problem(name: str, plan: Plan, arms: int | None) -> Problem:
+    kind = registry.find(name)
     return kind.for_plan(plan, kind.usual_arms if arms is None else arms)
 
 
-def _warn_about_norms(plan: Plan, world: problems.Problem) -> None:
+def _warn_about_norms(plan: Plan, world: Problem) -> None:
     if world.feature_norm > plan.layout.feature_norm:
         screen.warn(
             f"problem {world.name!r} has features of norm {world.feature_norm:.4g} and does not "
@@ -224,7 +225,7 @@ def _folder(figure: Figure, trials: int, seed: int) -> str:
     return f"{figure.name}-{sweep.fingerprint(figure.jobs, trials, seed)}"
 
 
-def _panels(figure: Figure, outcomes: dict[Job, Outcome]) -> list[dict[str, object]]:
+def _panels(figure: Figure, outcomes: dict[SweepJob, SweepOutcome]) -> list[dict[str, object]]:
     return [
         {
             "title": panel.title,
@@ -238,19 +239,19 @@ def _panels(figure: Figure, outcomes: dict[Job, Outcome]) -> list[dict[str, obje
     ]
 
 
-def _print_slopes(figure: Figure, outcomes: dict[Job, Outcome]) -> None:
+def _print_slopes(figure: Figure, outcomes: dict[SweepJob, SweepOutcome]) -> None:
     for panel in figure.panels:
         for name, slope in slopes(panel, outcomes).items():
             print(f"Slope: {name} {slope}")
 
 
-def figure_table(figure: Figure, outcomes: dict[Job, Outcome]) -> Table:
+def figure_table(figure: Figure, outcomes: dict[SweepJob, SweepOutcome]) -> Table:
     """The last regret of every line of a figure."""
     rows = [(panel.title, outcomes[job]) for panel in figure.panels for job in panel.jobs]
     return outcome_table([outcome for _, outcome in rows], [title for title, _ in rows])
 
 
-def outcome_table(outcomes: Sequence[Outcome], panels: Sequence[str] = ()) -> Table:
+def outcome_table(outcomes: Sequence[SweepOutcome], panels: Sequence[str] = ()) -> Table:
     """Algorithms with users, batches, privacy, regret and repairs."""
     table = Table(box=None, header_style="bold")
     if len(set(panels)) > 1:
@@ -265,7 +266,7 @@ def outcome_table(outcomes: Sequence[Outcome], panels: Sequence[str] = ()) -> Ta
     return table
 
 
-def _cells(outcome: Outcome) -> list[str]:
+def _cells(outcome: SweepOutcome) -> list[str]:
     job, error = outcome.job, float(outcome.standard_error[-1])
     outside = ", outside the theorem" if job.refused else ""
     return [

@@ -12,7 +12,7 @@ from croupier.plan import Plan
 from croupier.privacy.budget import Budget
 from croupier.privacy.guarantee import Guarantee
 from croupier.protocols.base import Release
-from croupier.theory.schedules import Schedule
+from croupier.schedules import Schedule
 
 SHOWN_BATCHES = 20
 POLICY_NUMBERS = ("regularizer", "radius", "exploration", "spread")

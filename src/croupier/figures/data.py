@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from croupier.schedules import FixedBatches
 from croupier.simulation.compare import Arena
-from croupier.simulation.sweep import Job
-from croupier.theory.schedules import FixedBatches
+from croupier.simulation.sweep import SweepJob
 
 EPSILON = "\N{GREEK SMALL LETTER EPSILON}"
 DELTA = "\N{GREEK SMALL LETTER DELTA}"
 
 
 @dataclass(frozen=True)
-class Curves:
+class CurvePanel:
     """Cumulative regret against rounds, a line per job; ``log`` scales the regret."""
 
     title: str
-    jobs: tuple[Job, ...]
+    jobs: tuple[SweepJob, ...]
     log: bool = False
 
 
 @dataclass(frozen=True)
 class Series:
-    """One line of last regrets: ``jobs`` at the places ``at`` on the x axis."""
+    """One line of last regrets: ``jobs`` at the positions ``at`` on the x axis."""
 
     label: str
-    jobs: tuple[Job, ...]
+    jobs: tuple[SweepJob, ...]
     at: tuple[float, ...]
 
 
@@ -39,7 +39,7 @@ class Rate:
 
 
 @dataclass(frozen=True)
-class Points:
+class PointPanel:
     """Last regret against what ``axis`` says, a line per series and a level line per ``levels``.
 
     With ``rates`` the powers by which regret really grows are fitted and shown beside them.
@@ -48,12 +48,12 @@ class Points:
     title: str
     axis: str
     series: tuple[Series, ...]
-    levels: tuple[Job, ...] = ()
+    levels: tuple[SweepJob, ...] = ()
     rates: tuple[Rate, ...] = ()
     log: bool = False
 
     @property
-    def jobs(self) -> tuple[Job, ...]:
+    def jobs(self) -> tuple[SweepJob, ...]:
         """Level lines first, then line by line."""
         return (*self.levels, *(job for line in self.series for job in line.jobs))
 
@@ -63,19 +63,19 @@ class Row:
     """A job under a name, with a remark below it."""
 
     name: str
-    job: Job
+    job: SweepJob
     remark: str = ""
 
 
 @dataclass(frozen=True)
-class Dots:
+class DotPanel:
     """Last regret along a logarithmic axis, a dot per row."""
 
     title: str
     rows: tuple[Row, ...]
 
     @property
-    def jobs(self) -> tuple[Job, ...]:
+    def jobs(self) -> tuple[SweepJob, ...]:
         """From top to bottom."""
         return tuple(row.job for row in self.rows)
 
@@ -85,7 +85,7 @@ class Dots:
         return [f"{row.name}\n{row.remark}" if row.remark else row.name for row in self.rows]
 
 
-Panel = Curves | Points | Dots
+Panel = CurvePanel | PointPanel | DotPanel
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Figure:
     panels: tuple[Panel, ...]
 
     @property
-    def jobs(self) -> list[Job]:
+    def jobs(self) -> list[SweepJob]:
         """Every job once, panel by panel."""
         return list(dict.fromkeys(job for panel in self.panels for job in panel.jobs))
 

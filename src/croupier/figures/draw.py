@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from croupier.errors import MissingExtraError
-from croupier.figures.data import Dots, Figure, Panel, Points
-from croupier.figures.looks import FONT, privacy_label
+from croupier.figures.data import DotPanel, Figure, Panel, PointPanel
+from croupier.figures.fitted_slopes import FittedSlope, fitted_slope
 from croupier.figures.panels import LONE_WIDTH, WIDTH, Outcomes, draw_panel, height
-from croupier.figures.slopes import Slope, fitted_slope
+from croupier.figures.style import FONT, privacy_label
 from croupier.simulation.results import write_whole
-from croupier.simulation.sweep import Job
+from croupier.simulation.sweep import SweepJob
 
 HEADER = (
     "panel", "algorithm", "batch_size", "privacy", "outside", "slope", "round", "mean",
@@ -30,7 +30,7 @@ def draw(figure: Figure, outcomes: Outcomes, directory: str | Path) -> list[Path
         canvas = _canvas(figure, outcomes)
         written = [folder / f"{figure.name}.{kind}" for kind in ("png", "svg")]
         canvas.savefig(written[0], dpi=200, metadata={"Software": None})
-        canvas.set_layout_engine("none")  # it has found its places
+        canvas.set_layout_engine("none")  # it has arranged the panels
         canvas.savefig(written[1], metadata={"Date": None})
         plt.close(canvas)
     table = folder / f"{figure.name}.csv"
@@ -53,12 +53,14 @@ def _canvas(figure: Figure, outcomes: Outcomes) -> Any:
 
 
 def _same_rows(panel: Panel, first: Panel) -> bool:
-    return isinstance(panel, Dots) and isinstance(first, Dots) and panel.names == first.names
+    return (
+        isinstance(panel, DotPanel) and isinstance(first, DotPanel) and panel.names == first.names
+    )
 
 
-def slopes(panel: Panel, outcomes: Outcomes) -> dict[str, Slope]:
+def slopes(panel: Panel, outcomes: Outcomes) -> dict[str, FittedSlope]:
     """The measured powers of a panel that shows them, by the name of the series."""
-    if not (isinstance(panel, Points) and panel.rates):
+    if not (isinstance(panel, PointPanel) and panel.rates):
         return {}
     return {line.label: fitted_slope(line, outcomes) for line in panel.series}
 
@@ -77,11 +79,11 @@ def numbers(figure: Figure, outcomes: Outcomes) -> str:
     return text.getvalue()
 
 
-def _about(job: Job) -> tuple[str, int, str, bool]:
+def _about(job: SweepJob) -> tuple[str, int, str, bool]:
     return job.label, job.plan.schedule.first, privacy_label(job), bool(job.refused)
 
 
-def _curve(outcomes: Outcomes, job: Job) -> list[tuple[float, ...]]:
+def _curve(outcomes: Outcomes, job: SweepJob) -> list[tuple[float, ...]]:
     """Round, mean and standard error."""
     outcome = outcomes[job]
     columns = (outcome.rounds, outcome.mean, outcome.standard_error)

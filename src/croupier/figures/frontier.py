@@ -7,7 +7,7 @@ from dataclasses import replace
 from croupier.figures.data import (
     EPSILON,
     Figure,
-    Points,
+    PointPanel,
     Series,
     arms_words,
     batches_words,
@@ -33,7 +33,7 @@ def frontier(arena: Arena) -> Figure:
     series = tuple(_along(name, entry, arena) for name, entry in MODELS.items())
     levels = (uniform_play(arena), enter(BATCHED, arena, "non-private"))
     title = f"d = {arena.dim}, T = {arena.horizon:,}, {arms_words(arena)}, {noise_words(arena)}"
-    panel = Points(title, EPSILON, series, levels, log=True)
+    panel = PointPanel(title, EPSILON, series, levels, log=True)
     return Figure("frontier", f"What privacy costs, {batches_words(arena)}", (panel,))
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from croupier.arguments import whole
 from croupier.figures.data import (
     Figure,
-    Points,
+    PointPanel,
     Rate,
     Series,
     arms_words,
@@ -17,9 +17,9 @@ from croupier.figures.data import (
 )
 from croupier.policies.ucb import Ucb
 from croupier.privacy.budget import Budget
+from croupier.schedules import FixedBatches
 from croupier.simulation.compare import BATCHED_CENTRAL, VECTOR, Arena, Entry, enter
 from croupier.theory.batch_sizes import vector_sum_for_utility
-from croupier.theory.schedules import FixedBatches
 from croupier.theory.trees import best_batch_size, regret_exponent
 
 SHARES = (0.01, 0.03, 0.1, 0.3, 1.0)
@@ -48,7 +48,7 @@ def horizon(arena: Arena) -> Figure:
         _along("central", BATCHED_CENTRAL, arena, _default),
     )
     title = f"d = {arena.dim}, {arms_words(arena)}, {noise_words(arena)}"
-    panel = Points(title, "users T", series, rates=RATES, log=True)
+    panel = PointPanel(title, "users T", series, rates=RATES, log=True)
     heading = f"Regret against the number of users, {epsilon_words(arena)}"
     return Figure("horizon", heading, (panel,))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from croupier.figures.data import DELTA, Dots, Figure, Row, arms_words, epsilon_words
+from croupier.figures.data import DELTA, DotPanel, Figure, Row, arms_words, epsilon_words
 from croupier.simulation.compare import (
     BATCHED_CENTRAL,
     LINUCB,
@@ -47,8 +47,8 @@ def ladder(arena: Arena) -> Figure:
     return Figure("ladder", f"What each step buys: {setting}", panels)
 
 
-def _panel(arena: Arena) -> Dots:
-    return Dots(arms_words(arena), tuple(_rows(arena)))
+def _panel(arena: Arena) -> DotPanel:
+    return DotPanel(arms_words(arena), tuple(_rows(arena)))
 
 
 def _rows(arena: Arena) -> Iterator[Row]:

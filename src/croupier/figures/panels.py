@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from croupier.figures.data import Curves, Dots, Panel, Points, Series
-from croupier.figures.looks import Look, legend_label, looks, series_label
-from croupier.figures.slopes import fitted_slope
-from croupier.simulation.sweep import Job, Outcome
+from croupier.figures.data import CurvePanel, DotPanel, Panel, PointPanel, Series
+from croupier.figures.fitted_slopes import fitted_slope
+from croupier.figures.style import LineStyle, legend_label, line_styles, series_label
+from croupier.simulation.sweep import SweepJob, SweepOutcome
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Outcomes = Mapping[Job, Outcome]
+Outcomes = Mapping[SweepJob, SweepOutcome]
 Floats = NDArray[np.float64]
 
 WIDTH, LONE_WIDTH, HEIGHT = 3.4, 5.2, 3.0
@@ -36,17 +36,17 @@ ROOM_BELOW = 3
 
 def height(panel: Panel) -> float:
     """Inches that a panel and its legend take."""
-    if isinstance(panel, Dots):
+    if isinstance(panel, DotPanel):
         return HEAD + DOT_LINE * len(panel.rows) + REMARK_LINE * _remarks(panel)
     return HEIGHT + LEGEND_LINE * _legend_lines(panel)
 
 
-def _remarks(panel: Dots) -> int:
+def _remarks(panel: DotPanel) -> int:
     return sum(1 + row.remark.count("\n") for row in panel.rows if row.remark)
 
 
-def _legend_lines(panel: Curves | Points) -> int:
-    if isinstance(panel, Curves):
+def _legend_lines(panel: CurvePanel | PointPanel) -> int:
+    if isinstance(panel, CurvePanel):
         return len(panel.jobs)
     return len(panel.series) + len(panel.levels) + len(panel.rates)
 
@@ -56,17 +56,17 @@ def draw_panel(axis: Axes, panel: Panel, outcomes: Outcomes) -> None:
     axis.set_title(fill(panel.title, TITLE))
     axis.grid(alpha=0.3, linewidth=0.5)
     match panel:
-        case Curves():
+        case CurvePanel():
             _curves(axis, panel, outcomes)
-        case Points():
+        case PointPanel():
             _points(axis, panel, outcomes)
-        case Dots():
+        case DotPanel():
             _dots(axis, panel, outcomes)
 
 
-def _curves(axis: Axes, panel: Curves, outcomes: Outcomes) -> None:
-    for position, (job, look) in enumerate(zip(panel.jobs, looks(panel.jobs), strict=True)):
-        _curve(axis, outcomes[job], look, position)
+def _curves(axis: Axes, panel: CurvePanel, outcomes: Outcomes) -> None:
+    for position, (job, style) in enumerate(zip(panel.jobs, line_styles(panel.jobs), strict=True)):
+        _curve(axis, outcomes[job], style, position)
     axis.set_xlabel("round")
     axis.set_ylabel("cumulative regret (mean, 95 % band)")
     axis.set_xlim(left=0)
@@ -74,35 +74,35 @@ def _curves(axis: Axes, panel: Curves, outcomes: Outcomes) -> None:
     _legend(axis)
 
 
-def _curve(axis: Axes, outcome: Outcome, look: Look, position: int) -> None:
+def _curve(axis: Axes, outcome: SweepOutcome, style: LineStyle, position: int) -> None:
     step = max(1, outcome.rounds.size // 6)
     axis.plot(
         outcome.rounds,
         outcome.mean,
-        color=look.colour,
-        marker=look.marker,
+        color=style.colour,
+        marker=style.marker,
         markevery=(step // 2 + position * step // 8, step),
         markersize=4,
         linewidth=1.2,
         linestyle="--" if outcome.job.refused else "-",
         label=legend_label(outcome.job),
     )
-    _band(axis, outcome.rounds.astype(np.float64), outcome.mean, outcome.standard_error, look)
+    _band(axis, outcome.rounds.astype(np.float64), outcome.mean, outcome.standard_error, style)
 
 
-def _band(axis: Axes, at: Floats, mean: Floats, error: Floats, look: Look) -> None:
+def _band(axis: Axes, at: Floats, mean: Floats, error: Floats, style: LineStyle) -> None:
     spread = BAND * np.nan_to_num(error)
-    axis.fill_between(at, mean - spread, mean + spread, color=look.colour, alpha=0.2, lw=0)
+    axis.fill_between(at, mean - spread, mean + spread, color=style.colour, alpha=0.2, lw=0)
 
 
-def _points(axis: Axes, panel: Points, outcomes: Outcomes) -> None:
+def _points(axis: Axes, panel: PointPanel, outcomes: Outcomes) -> None:
     firsts = [line.jobs[0] for line in panel.series]
-    styles = looks([*firsts, *panel.levels])
-    for line, look in zip(panel.series, styles, strict=False):
-        _line(axis, line, outcomes, look, fit=bool(panel.rates))
-    places = [place for line in panel.series for place in line.at]
-    for job, look in zip(panel.levels, styles[len(firsts) :], strict=True):
-        _level(axis, outcomes[job], (min(places), max(places)), look)
+    styles = line_styles([*firsts, *panel.levels])
+    for line, style in zip(panel.series, styles, strict=False):
+        _line(axis, line, outcomes, style, fit=bool(panel.rates))
+    positions = [position for line in panel.series for position in line.at]
+    for job, style in zip(panel.levels, styles[len(firsts) :], strict=True):
+        _level(axis, outcomes[job], (min(positions), max(positions)), style)
     axis.set_xscale("log")
     axis.set_xlabel(panel.axis)
     axis.set_ylabel("regret at T (mean, 95 % band)")
@@ -111,7 +111,7 @@ def _points(axis: Axes, panel: Points, outcomes: Outcomes) -> None:
     _legend(axis)
 
 
-def _line(axis: Axes, line: Series, outcomes: Outcomes, look: Look, fit: bool) -> None:
+def _line(axis: Axes, line: Series, outcomes: Outcomes, style: LineStyle, fit: bool) -> None:
     """Last regrets of a series with their band."""
     mean = np.array([outcomes[job].mean[-1] for job in line.jobs])
     error = np.array([outcomes[job].standard_error[-1] for job in line.jobs])
@@ -119,23 +119,23 @@ def _line(axis: Axes, line: Series, outcomes: Outcomes, look: Look, fit: bool) -
     axis.plot(
         line.at,
         mean,
-        color=look.colour,
-        marker=look.marker,
+        color=style.colour,
+        marker=style.marker,
         markersize=4,
         linewidth=1.2,
         linestyle="--" if any(job.refused for job in line.jobs) else "-",
         label=series_label(line) + slope,
     )
-    _band(axis, np.array(line.at), mean, error, look)
+    _band(axis, np.array(line.at), mean, error, style)
 
 
-def _level(axis: Axes, outcome: Outcome, ends: tuple[float, float], look: Look) -> None:
+def _level(axis: Axes, outcome: SweepOutcome, ends: tuple[float, float], style: LineStyle) -> None:
     """A horizontal line: the x axis does not concern the job."""
     axis.plot(
         np.geomspace(*ends, 5),
         np.full(5, outcome.mean[-1]),
-        color=look.colour,
-        marker=look.marker,
+        color=style.colour,
+        marker=style.marker,
         markersize=3,
         linewidth=1,
         linestyle="--" if outcome.job.refused else "-",
@@ -143,19 +143,19 @@ def _level(axis: Axes, outcome: Outcome, ends: tuple[float, float], look: Look) 
     )
 
 
-def _rates(axis: Axes, panel: Points, outcomes: Outcomes) -> None:
+def _rates(axis: Axes, panel: PointPanel, outcomes: Outcomes) -> None:
     """The powers of theory as dotted lines from where the highest series starts."""
     starts = [(outcomes[line.jobs[0]].mean[-1], line.at) for line in panel.series]
-    start, places = max(starts)
+    start, positions = max(starts)
     for rate, style in zip(panel.rates, (":", (0, (1, 3)), (0, (1, 5))), strict=False):
-        grown = 2 * start * (np.array(places) / places[0]) ** rate.power
+        grown = 2 * start * (np.array(positions) / positions[0]) ** rate.power
         axis.plot(
-            places, grown, linestyle=style, color="#000000", linewidth=1,
+            positions, grown, linestyle=style, color="#000000", linewidth=1,
             label=f"theory, {rate.label}: slope {rate.power:.3f}",
         )  # fmt: skip
 
 
-def _dots(axis: Axes, panel: Dots, outcomes: Outcomes) -> None:
+def _dots(axis: Axes, panel: DotPanel, outcomes: Outcomes) -> None:
     for place, row in enumerate(panel.rows):
         _dot(axis, place, outcomes[row.job])
     axis.set_yticks(range(len(panel.rows)), panel.names)
@@ -165,19 +165,19 @@ def _dots(axis: Axes, panel: Dots, outcomes: Outcomes) -> None:
     axis.set_xlabel("regret at T (mean, 95 % interval)")
 
 
-def _dot(axis: Axes, place: int, outcome: Outcome) -> None:
+def _dot(axis: Axes, place: int, outcome: SweepOutcome) -> None:
     """A mean with its interval, and the number above it."""
-    (look,) = looks([outcome.job])
+    (style,) = line_styles([outcome.job])
     mean, error = outcome.mean[-1], np.nan_to_num(outcome.standard_error[-1])
     axis.errorbar(
         mean,
         place,
         xerr=BAND * error,
-        color=look.colour,
-        marker=look.marker,
+        color=style.colour,
+        marker=style.marker,
         markersize=5,
         elinewidth=1.2,
-        markerfacecolor="none" if outcome.job.refused else look.colour,
+        markerfacecolor="none" if outcome.job.refused else style.colour,
     )
     axis.annotate(
         f"{mean:,.0f}", (mean, place), (0, 5), textcoords="offset points", ha="center", fontsize=7

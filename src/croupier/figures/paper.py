@@ -6,15 +6,16 @@ from dataclasses import replace
 
 from croupier.figures.data import (
     EPSILON,
-    Curves,
+    CurvePanel,
     Figure,
-    Points,
+    PointPanel,
     Series,
     batches_words,
     epsilon_words,
     noise_words,
 )
 from croupier.policies.ucb import Ucb
+from croupier.schedules import FixedBatches
 from croupier.simulation.compare import (
     ALL_ENTRIES,
     AMPLIFIED,
@@ -29,8 +30,7 @@ from croupier.simulation.compare import (
     enter,
     line_up,
 )
-from croupier.simulation.sweep import Job
-from croupier.theory.schedules import FixedBatches
+from croupier.simulation.sweep import SweepJob
 
 PAPER = Arena(dim=5, horizon=20000, epsilon=1.0, delta=0.1, arms=100)
 """The paper's setting."""
@@ -58,7 +58,7 @@ def batch_size(arena: Arena) -> Figure:
     """Regret of the shuffle protocols against the batch size; the others as level lines."""
     fixed = replace(arena, batches=FixedBatches.name)
     sizes = sorted({min(size, arena.horizon) for size in BATCH_SIZES})
-    panel = Points(
+    panel = PointPanel(
         f"d = {arena.dim}, {epsilon_words(arena)}, {noise_words(arena)}",
         "batch size B",
         tuple(_sized(entry, fixed, sizes) for entry in (VECTOR, AMPLIFIED)),
@@ -89,12 +89,12 @@ def comparison(arena: Arena) -> Figure:
     jobs = tuple(line_up(ALL_ENTRIES, arena))
     title = f"d = {arena.dim}, {arena.arms} arms, {noise_words(arena)}"
     heading = f"The paper's algorithms, {batches_words(arena)}"
-    return Figure("compare", heading, (Curves(title, jobs, log=_spread(arena)),))
+    return Figure("compare", heading, (CurvePanel(title, jobs, log=_spread(arena)),))
 
 
-def _lines(title: str, arena: Arena) -> Curves:
+def _lines(title: str, arena: Arena) -> CurvePanel:
     entries = FAIR_ENTRIES if _spread(arena) else FIGURE_ENTRIES
-    return Curves(title, tuple(line_up(entries, arena)), log=_spread(arena))
+    return CurvePanel(title, tuple(line_up(entries, arena)), log=_spread(arena))
 
 
 def _spread(arena: Arena) -> bool:
@@ -107,7 +107,7 @@ def _sized(entry: Entry, arena: Arena, sizes: list[int]) -> Series:
     return Series(entry.named(arena.policy_name), jobs, tuple(sizes))
 
 
-def _sequential(entry: Entry, arena: Arena) -> Job:
+def _sequential(entry: Entry, arena: Arena) -> SweepJob:
     return enter(entry, arena, f"{entry.named(arena.policy_name)}, B = 1")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from croupier.figures.data import (
-    Dots,
+    DotPanel,
     Figure,
     Row,
     arms_words,
@@ -35,4 +35,4 @@ def trust(arena: Arena) -> Figure:
     learnt_nothing = Row("uniform play", uniform_play(arena), "nothing is sent")
     title = f"d = {arena.dim}, T = {arena.horizon:,}, {arms_words(arena)}, {batches_words(arena)}"
     heading = f"Whom to trust at {epsilon_words(arena)}, {noise_words(arena)}"
-    return Figure("trust", heading, (Dots(title, (*rows, learnt_nothing)),))
+    return Figure("trust", heading, (DotPanel(title, (*rows, learnt_nothing)),))

@@ -13,8 +13,8 @@ from croupier.arguments import fraction
 from croupier.coins import Coins
 from croupier.contribution import Layout
 from croupier.model import Model, ReleasedSums
+from croupier.schedules import Schedule
 from croupier.theory.released import Scale
-from croupier.theory.schedules import Schedule
 
 Floats = NDArray[np.float64]
 
@@ -52,9 +52,9 @@ def uniform_arms(
     """Arms drawn at random, of those available where ``mask (..., arms)`` says."""
     if mask is None:
         return rng.integers(arms, size=shape)
-    places = np.broadcast_to(mask, (*shape, arms)).cumsum(axis=-1)
-    drawn = np.floor(rng.random(shape) * places[..., -1]).astype(np.intp)
-    return np.asarray(np.argmax(places > drawn[..., None], axis=-1))
+    ranks = np.broadcast_to(mask, (*shape, arms)).cumsum(axis=-1)
+    drawn = np.floor(rng.random(shape) * ranks[..., -1]).astype(np.intp)
+    return np.asarray(np.argmax(ranks > drawn[..., None], axis=-1))
 
 
 class Policy(ABC):

@@ -18,8 +18,8 @@ from croupier.errors import UnknownNameError
 from croupier.model import Model
 from croupier.policies.base import Policy
 from croupier.policies.ucb import Ucb
+from croupier.schedules import Schedule
 from croupier.theory.publications import most_publications
-from croupier.theory.schedules import Schedule
 
 Due = NDArray[np.bool_]
 Floats = NDArray[np.float64]

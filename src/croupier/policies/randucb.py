@@ -12,8 +12,9 @@ from croupier.arguments import fraction, positive
 from croupier.coins import Coins
 from croupier.model import Model, ReleasedSums
 from croupier.policies.base import Choice, Floats, Policy, Setting, uniform_arms
-from croupier.policies.sampling import posterior
-from croupier.policies.ucb import means_and_widths, pick
+from croupier.policies.pick import pick
+from croupier.policies.posterior import posterior_model
+from croupier.policies.ucb import means_and_widths
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,7 @@ class RandUcb(Policy):
 
     def model(self, sums: ReleasedSums) -> Model:
         """Mean and covariance of theta given the released sums."""
-        theta, covariance = posterior(sums, self.matrix_noise)
-        return Model(self.name, theta, covariance, 1.0, version=sums.batches, users=sums.users)
+        return posterior_model(self.name, sums, self.matrix_noise, 1.0)
 
     def choose(
         self,

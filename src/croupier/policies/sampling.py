@@ -12,12 +12,11 @@ from croupier.arguments import fraction, positive
 from croupier.coins import Coins
 from croupier.model import Model, ReleasedSums
 from croupier.policies.base import Choice, Floats, Policy, Setting, uniform_arms
-from croupier.policies.ucb import pick
+from croupier.policies.pick import pick
+from croupier.policies.posterior import posterior_model
 
 SPREAD = 0.7
 """How far a device strays from the posterior mean, in posterior deviations (MATH 6.5)."""
-
-REWARD_VARIANCE = 0.25
 
 
 @dataclass(frozen=True)
@@ -53,10 +52,7 @@ class Sampling(Policy):
 
     def model(self, sums: ReleasedSums) -> Model:
         """Mean and covariance of theta given the released sums."""
-        theta, covariance = posterior(sums, self.matrix_noise)
-        return Model(
-            self.name, theta, covariance, self.spread, version=sums.batches, users=sums.users
-        )
+        return posterior_model(self.name, sums, self.matrix_noise, self.spread)
 
     def choose(
         self,
@@ -95,19 +91,6 @@ class Sampling(Policy):
         means = np.einsum("...dk,...d->...k", columns, model.theta)
         widths = np.maximum(np.einsum("...dk,...d->...k", columns, strayed), 0.0)
         return means + widths, widths
-
-
-def posterior(sums: ReleasedSums, matrix_noise: float) -> tuple[Floats, Floats]:
-    """Mean ``(..., dim)`` and covariance of theta, direction by direction of the gram matrix."""
-    values, axes = np.linalg.eigh(sums.matrix)
-    seen = np.maximum(values, 0.0)
-    hidden = sums.noise_variance * (1 + matrix_noise**2 / 2)
-    variance = REWARD_VARIANCE * seen + hidden
-    weight = np.divide(seen, variance, out=np.zeros_like(seen), where=variance > 0)
-    precision = seen * weight + sums.vector.shape[-1]
-    moved = np.einsum("...di,...d->...i", axes, sums.vector)
-    theta = np.einsum("...di,...i->...d", axes, weight / precision * moved)
-    return theta, np.einsum("...di,...i,...ei->...de", axes, 1 / precision, axes)
 
 
 def root(matrix: Floats) -> Floats:

@@ -13,13 +13,11 @@ from croupier.arguments import fraction, positive, whole
 from croupier.coins import Coins
 from croupier.model import Model, ReleasedSums
 from croupier.policies.base import Choice, Floats, Policy, Setting
+from croupier.policies.pick import pick
 from croupier.theory import confidence as bounds
 from croupier.theory import released
 
 REGULARIZERS = ("fixed", "growing")
-
-TIE = 1e-9
-"""Scores this close to the best, relative to it, are ties; rounding decides no choice."""
 
 
 @dataclass(frozen=True)
@@ -154,19 +152,6 @@ def means_and_widths(model: Model, features: Floats) -> tuple[Floats, Floats]:
     projected = np.einsum("...de,...ek->...dk", model.matrix, columns)
     squares = np.einsum("...dk,...dk->...k", projected, columns)
     return means, np.sqrt(np.maximum(squares, 0.0))
-
-
-def pick(scores: Floats, widths: Floats, mask: NDArray[np.bool_] | None) -> Choice:
-    """The lowest index among the best available arms; see ``TIE``."""
-    if np.isnan(scores).any():
-        raise ValueError("features must be finite, got a score that is not a number")
-    if mask is not None:
-        if not np.all(np.any(mask, axis=-1)):
-            raise ValueError("mask must leave an arm, got one without any")
-        scores = np.where(mask, scores, -np.inf)
-    best = np.max(scores, axis=-1, keepdims=True)
-    arm = np.argmax(scores >= best - TIE * np.abs(best), axis=-1)
-    return Choice(arm, scores, widths)
 
 
 def invert_above(gram: Floats, floor: float) -> tuple[Floats, int]:

@@ -8,8 +8,8 @@ from croupier.contribution import Layout
 from croupier.privacy.budget import Budget
 from croupier.privacy.guarantee import GaussianCurve, Guarantee, PureCurve
 from croupier.protocols.base import Floats, Protocol, ShuffleRelease, Terms, needed
+from croupier.schedules import Schedule
 from croupier.shuffler import Messages
-from croupier.theory.schedules import Schedule
 
 __all__ = [
     "Budget",

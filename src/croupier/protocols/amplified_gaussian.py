@@ -28,9 +28,9 @@ from croupier.protocols.base import (
     needed,
 )
 from croupier.protocols.releases import exact_part, gaussian_ahead, gaussian_finish, sum_std
+from croupier.schedules import Schedule
 from croupier.shuffler import Messages
 from croupier.theory import constants, released
-from croupier.theory.schedules import Schedule
 
 CHANNELS = ("vector", "matrix")
 

@@ -31,8 +31,8 @@ from croupier.protocols.releases import (
     Release,
     ShuffleRelease,
 )
+from croupier.schedules import Schedule
 from croupier.theory.released import Scale
-from croupier.theory.schedules import Schedule
 
 __all__ = [
     "REAL_BITS",
@@ -177,17 +177,17 @@ class Mechanism(ABC):
         """The batches that each sum released with batch ``index`` adds up: that batch alone."""
         return (range(index, index + 1),)
 
-    def completed(self, places: range) -> NDArray[np.int64]:
+    def completed(self, batches: range) -> NDArray[np.int64]:
         """How many sums are released with each of these batches."""
-        return np.ones(len(places), dtype=np.int64)
+        return np.ones(len(batches), dtype=np.int64)
 
-    def runs(self, places: range) -> Iterator[tuple[Release, int]]:
+    def runs(self, batches: range) -> Iterator[tuple[Release, int]]:
         """The releases of these batches in order, and how many in a row each one serves."""
-        last = max(places.start, len(self.releases) - 1)
-        alone = range(places.start, min(places.stop, last))
+        last = max(batches.start, len(self.releases) - 1)
+        alone = range(batches.start, min(batches.stop, last))
         yield from ((self.release(index), 1) for index in alone)
-        if last < places.stop:
-            yield self.release(last), places.stop - last
+        if last < batches.stop:
+            yield self.release(last), batches.stop - last
 
     def collector(self, rng: np.random.Generator) -> Collector:
         """Simulates what is released, batch after batch."""

@@ -45,7 +45,7 @@ from croupier.protocols.planned_tree import NodeSums, PlannedTree, PrefixNodes, 
 from croupier.protocols.tree_release import ConcurrentTreeRelease, channel, node_view
 from croupier.protocols.vector_release import VectorSumRelease
 from croupier.protocols.vector_sum import promised
-from croupier.theory.schedules import Schedule
+from croupier.schedules import Schedule
 from croupier.theory.trees import regret_exponent
 
 
@@ -121,21 +121,21 @@ class ConcurrentTree(Protocol):
     def _listed(self, index: int) -> ConcurrentTreeRelease:
         return self.made[min(index, len(self.made) - 1)]
 
-    def runs(self, places: range) -> Iterator[tuple[Release, int]]:
+    def runs(self, batches: range) -> Iterator[tuple[Release, int]]:
         """Levels without a complete node end a run."""
         if len(self.releases) > 1:
-            yield from super().runs(places)
+            yield from super().runs(batches)
             return
         ends = {
             self.tree.nodes(level) * self.tree.width(level) for level in range(self.tree.levels)
         }
-        inside = sorted(end for end in ends if places.start < end < places.stop)
-        for start, stop in pairwise([places.start, *inside, places.stop]):
+        inside = sorted(end for end in ends if batches.start < end < batches.stop)
+        for start, stop in pairwise([batches.start, *inside, batches.stop]):
             yield self.release(start), stop - start
 
-    def completed(self, places: range) -> NDArray[np.int64]:
+    def completed(self, batches: range) -> NDArray[np.int64]:
         """Nodes of as many levels."""
-        return completed(self.tree, places)
+        return completed(self.tree, batches)
 
     def covers(self, index: int) -> tuple[range, ...]:
         """The nodes that batch ``index`` completes."""

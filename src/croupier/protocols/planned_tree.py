@@ -17,9 +17,9 @@ from croupier.privacy.shuffled_bits.tree import Tree
 from croupier.privacy.shuffled_bits.tree_calibration import NodeSum
 from croupier.protocols.base import RunningSum
 from croupier.protocols.collecting import Floats
-from croupier.theory.schedules import Schedule
+from croupier.schedules import Schedule
 
-Places = NDArray[np.int64]
+Indices = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class PrefixNodes(RunningSum):
         nodes = self._nodes(fresh.reshape(len(fresh), levels, -1), starts - first, closing)
         return self._prefixes(first, starts, nodes, np.array(self._variance(closing, starts)))
 
-    def _nodes(self, parts: Floats, starts: Places, closing: Places) -> Floats:
+    def _nodes(self, parts: Floats, starts: Indices, closing: Indices) -> Floats:
         """Noise ``(batches, size)`` of nodes that start as many batches after the first part."""
         until = np.zeros((len(parts) + 1, *parts.shape[1:]))
         np.add.accumulate(parts, axis=0, out=until[1:])
@@ -147,7 +147,7 @@ class PrefixNodes(RunningSum):
         return np.asarray(ends - until[np.maximum(starts, 0), closing])
 
     def _prefixes(
-        self, first: int, starts: Places, noise: Floats, variances: Floats
+        self, first: int, starts: Indices, noise: Floats, variances: Floats
     ) -> tuple[Floats, Floats]:
         """Each node and the prefix before it, whose nodes have been added up by then."""
         known = self._before
@@ -163,9 +163,9 @@ class PrefixNodes(RunningSum):
         return noise, variances
 
 
-def completed(tree: Tree, places: range) -> Places:
+def completed(tree: Tree, batches: range) -> Indices:
     """How many nodes each of these batches completes, one of every level up to some."""
-    stops = np.arange(places.start, places.stop) + 1
+    stops = np.arange(batches.start, batches.stop) + 1
     return np.asarray(
         sum((stops % tree.width(level) == 0).astype(int) for level in range(tree.levels))
     )

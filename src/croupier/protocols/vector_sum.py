@@ -16,8 +16,8 @@ from croupier.privacy.shuffled_bits.count_release import CountRelease
 from croupier.privacy.shuffled_bits.placements import Certified, placed
 from croupier.protocols.base import Protocol, ShuffleRelease, Terms, needed
 from croupier.protocols.vector_release import VectorSumRelease
+from croupier.schedules import Schedule
 from croupier.theory import constants, released
-from croupier.theory.schedules import Schedule
 
 ROUNDED_UP = 1 + 1e-12
 NO_COINS = "no noise bits are sent"

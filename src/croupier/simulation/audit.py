@@ -24,7 +24,7 @@ from croupier.privacy.audit_statistics import Errors, Point
 from croupier.privacy.budget import Budget
 from croupier.privacy.guarantee import USUAL_DELTA, Guarantee
 from croupier.protocols.base import Mechanism
-from croupier.simulation.devices import DeviceCheck, check_devices
+from croupier.simulation.real_devices import DeviceCheck, check_devices
 
 Floats = NDArray[np.float64]
 
@@ -275,10 +275,10 @@ def worst_cosines(layout: Layout) -> tuple[float, ...]:
     The first is worst for sums: -1/2 for weight 1. Where phi*y and the matrix are permuted apart,
     an outlier in one of them can tell more. In dimension 1 only a sign can change.
     """
-    apart = math.copysign(1.0, layout.worst_cosine)
-    if layout.dim == 1 or layout.worst_cosine == apart:
-        return (apart,)
-    return (layout.worst_cosine, apart)
+    unrelated = math.copysign(1.0, layout.worst_cosine)
+    if layout.dim == 1 or layout.worst_cosine == unrelated:
+        return (unrelated,)
+    return (layout.worst_cosine, unrelated)
 
 
 def turned_pair(layout: Layout, frame: Floats, cosine: float) -> Floats:

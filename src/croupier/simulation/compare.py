@@ -10,9 +10,9 @@ from croupier.errors import GuaranteeError
 from croupier.plan import PAPERS_LAYOUT, Plan
 from croupier.policies.sampling import Sampling
 from croupier.policies.ucb import Ucb
-from croupier.simulation import problems
-from croupier.simulation.sweep import Job
-from croupier.theory.schedules import FixedBatches, GrowingBatches
+from croupier.schedules import FixedBatches, GrowingBatches
+from croupier.simulation import registry
+from croupier.simulation.sweep import SweepJob
 
 PAPERS_BATCH = 20
 """Users per batch in the paper's figures."""
@@ -104,23 +104,23 @@ class Arena:
         return papers if self.calibration in PAPERS_LAYOUT else ours
 
 
-def line_up(entries: Iterable[Entry], arena: Arena) -> list[Job]:
+def line_up(entries: Iterable[Entry], arena: Arena) -> list[SweepJob]:
     """A job per entry; one that its theorem does not cover runs its formula and says so."""
     return [enter(entry, arena) for entry in entries]
 
 
-def enter(entry: Entry, arena: Arena, label: str | None = None) -> Job:
+def enter(entry: Entry, arena: Arena, label: str | None = None) -> SweepJob:
     """The job of one algorithm, under its own name unless another ``label`` is given."""
     try:
         plan, refused = _plan(entry, arena), ""
     except GuaranteeError as error:
         plan, refused = _plan(entry, arena, outside=True), str(error)
-    kind = problems.find(arena.problem)
+    kind = registry.find(arena.problem)
     name = label or entry.named(arena.policy_name)
-    return Job(name, plan, kind.for_plan(plan, arena.arms), refused)
+    return SweepJob(name, plan, kind.for_plan(plan, arena.arms), refused)
 
 
-def uniform_play(arena: Arena, label: str | None = None) -> Job:
+def uniform_play(arena: Arena, label: str | None = None) -> SweepJob:
     """Arms at random: ``sampling`` plays them until its first batch is released, here the last."""
     whole = replace(
         arena,

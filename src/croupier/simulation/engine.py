@@ -14,17 +14,17 @@ from croupier.contribution import checked_constant
 from croupier.model import Model, ReleasedSums
 from croupier.plan import Plan
 from croupier.protocols.base import RunningSum
-from croupier.simulation.kernels.fitting import fits
+from croupier.schedules import Span
 from croupier.simulation.kernels.sampler import sampler
+from croupier.simulation.kernels.support import supports
 from croupier.simulation.kernels.trial import Trial
-from croupier.simulation.problems import BLOCK, Problem, Users, World
-from croupier.theory.schedules import Span
+from croupier.simulation.problem import BLOCK, Problem, Users, World
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Curves:
+class RegretCurves:
     """Cumulative pseudo-regret ``(trials, points)`` after the rounds ``(points,)``.
 
     ``publications (trials,)``: models that followed the first one.
@@ -49,7 +49,7 @@ def run(
     points: int = 200,
     *,
     oracle: bool = False,
-) -> Curves:
+) -> RegretCurves:
     """Play the plan's horizon in every trial and record the regret at a few rounds.
 
     Compiled kernels play one trial after the other where they know the plan's parts; other plans
@@ -59,28 +59,28 @@ def run(
     fitted = fitting_plan(plan, problem)
     if oracle:
         return joined([_alone(fitted, problem, seed, trial, points) for trial in trials])
-    if fits(fitted):
+    if supports(fitted):
         return joined([_compiled(fitted, problem, seed, trial, points) for trial in trials])
     world = problem.world(seed, trials)
     return Run(fitted, world, len(trials), _noise(seed, trials)).play(points)
 
 
-def _alone(plan: Plan, problem: Problem, seed: int, trial: int, points: int) -> Curves:
+def _alone(plan: Plan, problem: Problem, seed: int, trial: int, points: int) -> RegretCurves:
     one = range(trial, trial + 1)
     return Run(plan, problem.world(seed, one), 1, _noise(seed, one), oracle=True).play(points)
 
 
-def _compiled(plan: Plan, problem: Problem, seed: int, trial: int, points: int) -> Curves:
+def _compiled(plan: Plan, problem: Problem, seed: int, trial: int, points: int) -> RegretCurves:
     one = range(trial, trial + 1)
     played = Trial(plan, problem.world(seed, one), _noise(seed, one))
     rounds = checkpoints(plan.schedule.rounds, points)
     regret = played.play(rounds)[None]
-    return Curves(rounds, regret, played.repairs, np.array([played.publications]))
+    return RegretCurves(rounds, regret, played.repairs, np.array([played.publications]))
 
 
-def joined(parts: Sequence[Curves]) -> Curves:
+def joined(parts: Sequence[RegretCurves]) -> RegretCurves:
     """Curves of some trials after those of others."""
-    return Curves(
+    return RegretCurves(
         parts[0].rounds,
         np.concatenate([part.regret for part in parts]),
         sum(part.repairs for part in parts),
@@ -132,7 +132,7 @@ class Run:
         self._regret = np.zeros(trials)
         self._repairs = 0
 
-    def play(self, points: int) -> Curves:
+    def play(self, points: int) -> RegretCurves:
         """All batches, the open one included."""
         rounds = checkpoints(self._plan.schedule.rounds, points)
         curves = np.empty((self._trials, rounds.size))
@@ -145,7 +145,7 @@ class Run:
                 self._regret += paid[:, -1]
             if span.complete:
                 self._learn(span)
-        return Curves(rounds, curves, self._repairs, self._publications)
+        return RegretCurves(rounds, curves, self._repairs, self._publications)
 
     def _play(self, span: Span, users: Users) -> Floats:
         """Some rounds of a batch; their regret ``(trials, rounds)``."""

@@ -20,7 +20,7 @@ import numpy as np
 
 from croupier.errors import MissingExtraError, ResultsError
 from croupier.model import canonical
-from croupier.simulation.engine import Curves
+from croupier.simulation.engine import RegretCurves
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,7 +32,7 @@ _CLOSED = re.compile(
 
 
 @dataclass(frozen=True)
-class Part:
+class ResultPart:
     """One group of trials of one algorithm: the unit that is computed, written and resumed."""
 
     algorithm: str
@@ -57,10 +57,10 @@ def _plain(text: str) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Played:
+class PlayedPart:
     """The curves of a part and the CPU seconds they took."""
 
-    curves: Curves
+    curves: RegretCurves
     seconds: float
 
 
@@ -87,12 +87,12 @@ class Results:
                 "choose another directory"
             )
 
-    def load(self, part: Part) -> Played | None:
+    def load(self, part: ResultPart) -> PlayedPart | None:
         """A part that was already computed, None if it was not."""
         path = self._directory / part.file
         return read_part(path, len(part.trials)) if path.exists() else None
 
-    def save(self, part: Part, played: Played) -> None:
+    def save(self, part: ResultPart, played: PlayedPart) -> None:
         """Write a part; a crash leaves the old file or the new one, never half of one."""
         write_whole(self._directory / part.file, _rows(part, played))
 
@@ -107,7 +107,7 @@ def write_whole(path: Path, text: str) -> None:
     draft.replace(path)
 
 
-def _rows(part: Part, played: Played) -> str:
+def _rows(part: ResultPart, played: PlayedPart) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -123,12 +123,12 @@ def _rows(part: Part, played: Played) -> str:
     return text.getvalue()
 
 
-def _about(part: Part) -> tuple[str | float | None, ...]:
+def _about(part: ResultPart) -> tuple[str | float | None, ...]:
     """What is the same in all rows of a part."""
     return (part.algorithm, part.plan, part.problem, part.epsilon, part.seed)
 
 
-def read_part(path: Path, trials: int) -> Played:
+def read_part(path: Path, trials: int) -> PlayedPart:
     """Read a part back; one that does not end as it should is refused."""
     *lines, last = path.read_text().splitlines(keepends=True) or [""]
     closed = _CLOSED.fullmatch(last)
@@ -144,10 +144,10 @@ def read_part(path: Path, trials: int) -> Played:
         raise ResultsError(
             f"{path} counts publications of {publications.size} trials, not {trials}"
         )
-    curves = Curves(
+    curves = RegretCurves(
         rounds[0].astype(np.int64), np.ascontiguousarray(regret), int(closed[2]), publications
     )
-    return Played(curves, float(closed[4]))
+    return PlayedPart(curves, float(closed[4]))
 
 
 def _difference(path: Path, manifest: dict[str, Any]) -> str:

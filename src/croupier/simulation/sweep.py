@@ -20,9 +20,9 @@ from croupier.arguments import whole
 from croupier.model import canonical
 from croupier.plan import Plan
 from croupier.simulation import engine
-from croupier.simulation.places import place
-from croupier.simulation.problems import Problem
-from croupier.simulation.results import COLUMNS, Part, Played, Results
+from croupier.simulation.executors import choose_executor
+from croupier.simulation.problem import Problem
+from croupier.simulation.results import COLUMNS, PlayedPart, ResultPart, Results
 
 Floats = NDArray[np.float64]
 Progress = Callable[[int, int], None]
@@ -35,7 +35,7 @@ DEFAULT_POINTS = 200
 
 
 @dataclass(frozen=True)
-class Job:
+class SweepJob:
     """A plan on a problem, under the name it has in tables and pictures.
 
     ``refused`` says why the calibration's theorem does not cover the plan, where it does not.
@@ -53,14 +53,14 @@ class Job:
         """The nominal epsilon."""
         return self.plan.budget.epsilon if self.plan.budget else None
 
-    def part(self, seed: int, trials: range) -> Part:
+    def part(self, seed: int, trials: range) -> ResultPart:
         """Some trials of it, under ``seed`` unless it has its own."""
         own = seed if self.seed is None else self.seed
         problem = problem_id(self.problem)
-        return Part(self.label, self.plan.id, problem, self.epsilon, own, trials)
+        return ResultPart(self.label, self.plan.id, problem, self.epsilon, own, trials)
 
 
-def over_seeds(jobs: Sequence[Job], seeds: Sequence[int]) -> list[Job]:
+def over_seeds(jobs: Sequence[SweepJob], seeds: Sequence[int]) -> list[SweepJob]:
     """Every job under every seed, the seeds of a job next to each other."""
     return [replace(job, seed=whole("seed", seed, 0)) for job in jobs for seed in seeds]
 
@@ -75,13 +75,13 @@ def _contents(problem: Problem) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class SweepOutcome:
     """Regret ``(trials, points)`` of one job after ``rounds (points,)``.
 
     ``publications (trials,)``: models that followed the first one.
     """
 
-    job: Job
+    job: SweepJob
     rounds: NDArray[np.int64]
     regret: Floats
     repairs: int
@@ -136,16 +136,16 @@ def simulate(
     out: str | Path | None = None,
     progress: Progress | None = None,
     points: int = DEFAULT_POINTS,
-) -> Outcome:
+) -> SweepOutcome:
     """Play one plan; see ``sweep``."""
-    job = Job(plan.protocol, plan, problem)
+    job = SweepJob(plan.protocol, plan, problem)
     settings = {"trials": trials, "seed": seed, "workers": workers, "points": points}
     (outcome,) = sweep([job], scheduler=scheduler, out=out, progress=progress, **settings)
     return outcome
 
 
 def sweep(
-    jobs: Sequence[Job],
+    jobs: Sequence[SweepJob],
     *,
     trials: int,
     seed: int = 0,
@@ -154,7 +154,7 @@ def sweep(
     out: str | Path | None = None,
     progress: Progress | None = None,
     points: int = DEFAULT_POINTS,
-) -> list[Outcome]:
+) -> list[SweepOutcome]:
     """Play every job on the same users and give the outcomes in the same order.
 
     With ``out`` every part is written as soon as it is done, and a run that was killed goes on
@@ -164,13 +164,13 @@ def sweep(
     whole("trials", trials, 1)
     whole("seed", seed, 0)
     whole("points", points, 1)
-    where = place(workers, scheduler)
+    where = choose_executor(workers, scheduler)
     results = Results(Path(out), _manifest(jobs, trials, seed, points)) if out else None
     tasks = list(_tasks(jobs, trials, seed))
     known, left = _known(tasks, results)
     made = where.run(_player(points, scheduler), left)
     report = _Report(progress, sum(task.rounds for task in tasks))
-    played: dict[tuple[int, int], Played] = {}
+    played: dict[tuple[int, int], PlayedPart] = {}
     for task, done in chain(known, _saved(made, results)):
         played[task.position, task.part.trials.start] = done
         report.add(task.rounds)
@@ -178,12 +178,12 @@ def sweep(
 
 
 @dataclass(frozen=True)
-class Task:
+class SweepTask:
     """One part of one job."""
 
     position: int
-    job: Job
-    part: Part
+    job: SweepJob
+    part: ResultPart
 
     @property
     def rounds(self) -> int:
@@ -209,16 +209,16 @@ class _Report:
             self._progress(self._done, self._total)
 
 
-def _tasks(jobs: Sequence[Job], trials: int, seed: int) -> Iterator[Task]:
+def _tasks(jobs: Sequence[SweepJob], trials: int, seed: int) -> Iterator[SweepTask]:
     for start in range(0, trials, TRIALS_PER_PART):
         group = range(start, min(start + TRIALS_PER_PART, trials))
         for position, job in enumerate(jobs):
-            yield Task(position, job, job.part(seed, group))
+            yield SweepTask(position, job, job.part(seed, group))
 
 
 def _known(
-    tasks: list[Task], results: Results | None
-) -> tuple[list[tuple[Task, Played]], list[Task]]:
+    tasks: list[SweepTask], results: Results | None
+) -> tuple[list[tuple[SweepTask, PlayedPart]], list[SweepTask]]:
     """Parts that are on disk, and the tasks that are left."""
     found = [(task, results.load(task.part) if results else None) for task in tasks]
     return (
@@ -228,36 +228,38 @@ def _known(
 
 
 def _saved(
-    made: Iterator[tuple[Task, Played]], results: Results | None
-) -> Iterator[tuple[Task, Played]]:
+    made: Iterator[tuple[SweepTask, PlayedPart]], results: Results | None
+) -> Iterator[tuple[SweepTask, PlayedPart]]:
     for task, done in made:
         if results:
             results.save(task.part, done)
         yield task, done
 
 
-def _player(points: int, scheduler: str | None) -> Callable[[Task], Played]:
+def _player(points: int, scheduler: str | None) -> Callable[[SweepTask], PlayedPart]:
     """The function that every place calls; a worker of a cluster may do so in several threads."""
     clock = time.process_time if scheduler is None else time.thread_time
     return partial(_play, points=points, clock=clock)
 
 
-def _play(task: Task, points: int, clock: Callable[[], float]) -> Played:
+def _play(task: SweepTask, points: int, clock: Callable[[], float]) -> PlayedPart:
     start = clock()
     curves = engine.run(task.job.plan, task.job.problem, task.part.seed, task.part.trials, points)
-    return Played(curves, clock() - start)
+    return PlayedPart(curves, clock() - start)
 
 
-def _outcome(job: Job, position: int, played: dict[tuple[int, int], Played]) -> Outcome:
+def _outcome(
+    job: SweepJob, position: int, played: dict[tuple[int, int], PlayedPart]
+) -> SweepOutcome:
     parts = [played[key] for key in sorted(played) if key[0] == position]
     regret = np.concatenate([part.curves.regret for part in parts])
     repairs = sum(part.curves.repairs for part in parts)
     publications = np.concatenate([part.curves.publications for part in parts])
     seconds = sum(part.seconds for part in parts)
-    return Outcome(job, parts[0].curves.rounds, regret, repairs, publications, seconds)
+    return SweepOutcome(job, parts[0].curves.rounds, regret, repairs, publications, seconds)
 
 
-def _manifest(jobs: Sequence[Job], trials: int, seed: int, points: int) -> dict[str, Any]:
+def _manifest(jobs: Sequence[SweepJob], trials: int, seed: int, points: int) -> dict[str, Any]:
     """What the rows of a results directory were made from."""
     return {
         "kind": "results",
@@ -269,7 +271,7 @@ def _manifest(jobs: Sequence[Job], trials: int, seed: int, points: int) -> dict[
     }
 
 
-def _job_contents(job: Job) -> dict[str, Any]:
+def _job_contents(job: SweepJob) -> dict[str, Any]:
     own = {} if job.seed is None else {"seed": job.seed}
     problem, plan = _contents(job.problem), job.plan
     return {"label": job.label, "plan_id": plan.id, "plan": plan.content, "problem": problem, **own}
@@ -280,7 +282,9 @@ def available_workers() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def fingerprint(jobs: Sequence[Job], trials: int, seed: int, points: int = DEFAULT_POINTS) -> str:
+def fingerprint(
+    jobs: Sequence[SweepJob], trials: int, seed: int, points: int = DEFAULT_POINTS
+) -> str:
     """A short name for a sweep; the same question has the same name."""
     manifest = _manifest(jobs, trials, seed, points)
     return hashlib.sha256(canonical(manifest)).hexdigest()[:12]

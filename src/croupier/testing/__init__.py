@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from croupier.arguments import whole
 from croupier.protocols.base import Protocol
-from croupier.simulation.problems import Problem
+from croupier.simulation.problem import Problem
 from croupier.testing.laws import LAWS, LEAST_TRIALS
 from croupier.testing.problems import PROBLEM_PROMISES
 from croupier.testing.promises import PROMISES

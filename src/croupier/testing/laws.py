@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from scipy.special import ndtr
 
-from croupier.simulation.devices import fisher
+from croupier.simulation.real_devices import fisher
 from croupier.testing.report import Floats
 from croupier.testing.subject import PREFIX, Subject
 

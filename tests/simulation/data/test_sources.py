@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from croupier.errors import CroupierError, MissingExtraError, UnknownNameError
-from croupier.simulation import problems
+from croupier.simulation import registry
 from croupier.simulation.data import PROBLEMS, sources
-from croupier.simulation.data.sources import SOURCES, Table
+from croupier.simulation.data.sources import SOURCES, LabelledTable
 
 pytest.importorskip("pandas", reason="the data extra is not installed")
 pytest.importorskip("pyarrow", reason="the data extra is not installed")
@@ -25,7 +25,7 @@ MODULES = {
 DIGITS = (178, 182, 177, 183, 181, 182, 181, 179, 174, 180)
 
 
-def table(name: str) -> Table:
+def table(name: str) -> LabelledTable:
     if find_spec(MODULES[name]) is None:
         pytest.skip(f"{MODULES[name]} is not installed")
     return sources.table(name)
@@ -76,14 +76,14 @@ def test_movielens_has_the_published_ratings() -> None:
 
 
 def test_every_problem_has_a_source_with_its_terms() -> None:
-    assert set(PROBLEMS) == set(SOURCES) == set(problems.DATA)
+    assert set(PROBLEMS) == set(SOURCES) == set(registry.DATA)
     for name, kind in PROBLEMS.items():
-        assert problems.find(name) is kind
+        assert registry.find(name) is kind
         assert "CC BY" in SOURCES[name].licence or "GroupLens" in SOURCES[name].licence
     with pytest.raises(UnknownNameError, match="unknown data set 'iris'; known: adult"):
         sources.table("iris")
     with pytest.raises(UnknownNameError, match=r"known: .*movielens"):
-        problems.find("iris")
+        registry.find("iris")
 
 
 @pytest.mark.parametrize(

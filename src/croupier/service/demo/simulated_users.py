@@ -19,7 +19,8 @@ import numpy as np
 from croupier.service.device.device import Device
 from croupier.service.device.settings import DeviceSettings
 from croupier.service.device.upload import UploadOutcome
-from croupier.simulation.problems import BLOCK, Contextual, Users
+from croupier.simulation.problem import BLOCK, Users
+from croupier.simulation.synthetic import Contextual
 from croupier.wire import Transport
 
 THREADS = 8

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from croupier.plan import Plan
-from croupier.simulation.problems import BLOCK, Problem, World
+from croupier.simulation.problem import BLOCK, Problem, World
 
 Floats = NDArray[np.float64]
-Places = NDArray[np.intp]
+Indices = NDArray[np.intp]
 
 _SPLIT, _ORDER = 11, 3
 
@@ -56,7 +56,7 @@ class DataProblem(Problem):
         """The problem in the plan's dimension, or an error that says which ones it has."""
 
 
-def halves(count: int, split: int) -> tuple[Places, Places]:
+def split_in_half(count: int, split: int) -> tuple[Indices, Indices]:
     """The public half and the playing half of ``count`` people; the odd one plays."""
     key = np.random.SeedSequence(split, spawn_key=(_SPLIT,))
     order = np.random.default_rng(key).permutation(count)
@@ -66,11 +66,11 @@ def halves(count: int, split: int) -> tuple[Places, Places]:
 class DataWorld(World):
     """Some trials of the same people, who come in another order in each."""
 
-    def visitors(self, index: int, people: int) -> Places:
+    def visitors(self, index: int, people: int) -> Indices:
         """Who comes in a block of rounds ``(trials, BLOCK)``."""
         return np.array([self._queue(trial, index, people) for trial in self._trials])
 
-    def _queue(self, trial: int, index: int, people: int) -> Places:
+    def _queue(self, trial: int, index: int, people: int) -> Indices:
         rounds = np.arange(index * BLOCK, (index + 1) * BLOCK)
         turns = range(rounds[0] // people, rounds[-1] // people + 1)
         orders = [self.generator(trial, _ORDER, turn).permutation(people) for turn in turns]

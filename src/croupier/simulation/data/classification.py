@@ -15,13 +15,13 @@ from croupier.simulation.data.base import (
     DataProblem,
     DataWorld,
     Floats,
-    Places,
+    Indices,
     directions,
-    halves,
+    split_in_half,
 )
 from croupier.simulation.data.maps import BallMap, from_public
-from croupier.simulation.data.sources import Table
-from croupier.simulation.problems import Users
+from croupier.simulation.data.sources import LabelledTable
+from croupier.simulation.problem import Users
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class Players:
     """Mapped contexts ``(people, width)`` and labels of those who play, and the map."""
 
     contexts: Floats
-    labels: Places
+    labels: Indices
     map: BallMap
 
 
@@ -43,7 +43,7 @@ class Classification(DataProblem):
 
     @property
     @abstractmethod
-    def table(self) -> Table:
+    def table(self) -> LabelledTable:
         """All people."""
 
     @property
@@ -146,7 +146,7 @@ class Shipped(Classification):
         return cls(arms=arms).fitted(plan)  # type: ignore[call-arg]
 
     @property
-    def table(self) -> Table:
+    def table(self) -> LabelledTable:
         """All people."""
         return sources.table(self.name)
 
@@ -161,9 +161,9 @@ def _players(name: str, kept: int, split: int) -> Players:
     return mapped_half(sources.table(name), kept, split)
 
 
-def mapped_half(table: Table, kept: int, split: int) -> Players:
+def mapped_half(table: LabelledTable, kept: int, split: int) -> Players:
     """The playing half under the map of the public half."""
-    public, playing = halves(len(table.labels), split)
+    public, playing = split_in_half(len(table.labels), split)
     ball = from_public(table.contexts[public], kept)
     return Players(ball(table.contexts[playing]), table.labels[playing], ball)
 

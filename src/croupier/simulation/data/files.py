@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from croupier.errors import DocumentError
-from croupier.simulation.data.sources import Floats, Table, labelled, need_pandas, one_hot
+from croupier.simulation.data.sources import Floats, LabelledTable, labelled, need_pandas, one_hot
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,7 +28,7 @@ LEAST_ROWS = 20
 class Log:
     """What was played in the past: a table whose labels are the arms, rewards, propensities."""
 
-    table: Table
+    table: LabelledTable
     rewards: Floats
     propensities: Floats
 
@@ -41,7 +41,7 @@ def digest(path: str | Path) -> str:
         raise DocumentError(f"cannot read {path}: {error.strerror}") from error
 
 
-def read_labelled(path: str | Path, context: Sequence[str], label: str) -> Table:
+def read_labelled(path: str | Path, context: Sequence[str], label: str) -> LabelledTable:
     """Contexts and labels of a file."""
     frame = read_columns(path, context, [label])
     return _classes(_contexts(frame, context), frame[label], path)
@@ -136,7 +136,7 @@ def _within(name: str, numbers: Floats, wrong: NDArray[np.bool_], words: str) ->
         raise ValueError(f"column {name!r} must be {words}, got {numbers[row]} in row {row + 1}")
 
 
-def _classes(contexts: pd.DataFrame, labels: pd.Series, path: str | Path) -> Table:
+def _classes(contexts: pd.DataFrame, labels: pd.Series, path: str | Path) -> LabelledTable:
     """A table with 2 to 100 classes."""
     kinds = int(labels.nunique())
     if not 2 <= kinds <= MOST_CLASSES:

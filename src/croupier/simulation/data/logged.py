@@ -18,7 +18,7 @@ from croupier.analyzer import running_sums
 from croupier.contribution import checked_constant
 from croupier.model import Model, ReleasedSums
 from croupier.plan import Plan
-from croupier.simulation.data.base import Floats, Places, directions, halves
+from croupier.simulation.data.base import Floats, Indices, directions, split_in_half
 from croupier.simulation.data.classification import in_blocks
 from croupier.simulation.data.estimates import (
     Estimate,
@@ -63,7 +63,7 @@ class Rows:
     """Part of a log, mapped: ``contexts (rows, width)``, arms, rewards, propensities."""
 
     contexts: Floats
-    arms: Places
+    arms: Indices
     rewards: Floats
     propensities: Floats
 
@@ -71,7 +71,7 @@ class Rows:
 def evaluate(plan: Plan, log: Log, *, seed: int = 0, scaling: Scaling | None = None) -> Evaluation:
     """Learn by replay on half of the log, then value the last model on the other half."""
     arms = len(log.table.classes)
-    held, replayed = halves(len(log.rewards), seed)
+    held, replayed = split_in_half(len(log.rewards), seed)
     ball = _ball(plan, log, held, replayed, scaling or Scaling(), seed)
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_STREAM,)))
     replay = Replay(plan, arms, rng)
@@ -98,7 +98,7 @@ def evaluate(plan: Plan, log: Log, *, seed: int = 0, scaling: Scaling | None = N
 
 
 def _ball(
-    plan: Plan, log: Log, held: Places, replayed: Places, scaling: Scaling, seed: int
+    plan: Plan, log: Log, held: Indices, replayed: Indices, scaling: Scaling, seed: int
 ) -> BallMap:
     """The map in the plan's dimension; the half that values the policy is the public one."""
     if plan.layout.feature_norm < 1:
@@ -112,12 +112,12 @@ def _ball(
     return scaling.ball(log.table.contexts[replayed], seed)
 
 
-def _rows(log: Log, places: Places, ball: BallMap) -> Rows:
+def _rows(log: Log, indices: Indices, ball: BallMap) -> Rows:
     return Rows(
-        ball(log.table.contexts[places]),
-        log.table.labels[places],
-        log.rewards[places],
-        log.propensities[places],
+        ball(log.table.contexts[indices]),
+        log.table.labels[indices],
+        log.rewards[indices],
+        log.propensities[indices],
     )
 
 
@@ -133,12 +133,12 @@ class Replay:
         self._model: Model = plan.policy.model(ReleasedSums(*empty, 0, 0, 0.0))
         self.batches = 0
 
-    def choose(self, contexts: Floats) -> Places:
+    def choose(self, contexts: Floats) -> Indices:
         """The arms that the newest model plays."""
         parts = [contexts[start : start + _CHUNK] for start in range(0, len(contexts), _CHUNK)]
         return np.concatenate([self._arms_of(part) for part in parts])
 
-    def _arms_of(self, contexts: Floats) -> Places:
+    def _arms_of(self, contexts: Floats) -> Indices:
         features = in_blocks(contexts, self._arms)[None]
         chosen = self._plan.policy.sample(self._model, features, len(contexts), self._rng)
         return np.asarray(np.broadcast_to(chosen, (1, len(contexts)))[0])
@@ -168,8 +168,8 @@ class Replay:
         return _cut(rows, np.array(agreed[:users], dtype=np.intp)), _cut(rows, slice(used, None))
 
     def _learn(self, index: int, users: int, rows: Rows) -> None:
-        places = np.arange(rows.arms.size)
-        features = in_blocks(rows.contexts, self._arms)[places, rows.arms]
+        indices = np.arange(rows.arms.size)
+        features = in_blocks(rows.contexts, self._arms)[indices, rows.arms]
         checked_constant(self._plan.layout, features)
         given = self._plan.layout.encode(features, rows.rewards)
         total, variance = self._running.add(index, self._collector.add(index, given[None]))

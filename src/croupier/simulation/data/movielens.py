@@ -16,13 +16,13 @@ from croupier.simulation.data.base import (
     DataProblem,
     DataWorld,
     Floats,
-    Places,
-    halves,
+    Indices,
     refused_dim,
+    split_in_half,
 )
 from croupier.simulation.data.maps import BallMap, from_public
 from croupier.simulation.data.sources import Ratings
-from croupier.simulation.problems import BLOCK, Users, arms_innermost
+from croupier.simulation.problem import BLOCK, Users, arms_innermost
 
 OFFERED, DIM, LIKED = 20, 5, 4
 _CHOICE = 4
@@ -38,9 +38,9 @@ class Audience:
     the features.
     """
 
-    rated: Places
+    rated: Indices
     likes: Floats
-    counts: Places
+    counts: Indices
     films: Floats
     map: BallMap
 
@@ -133,16 +133,16 @@ class CinemaWorld(DataWorld):
         who = self.visitors(index, len(seen.counts))
         pairs = zip(self._trials, who, strict=True)
         offers = np.array([self._offers(trial, people, index) for trial, people in pairs])
-        place = who[..., None], offers
-        features = arms_innermost(seen.films[seen.rated[place]])
-        return Users(features, seen.likes[place], self.uniforms(index))
+        offered = who[..., None], offers
+        features = arms_innermost(seen.films[seen.rated[offered]])
+        return Users(features, seen.likes[offered], self.uniforms(index))
 
-    def _offers(self, trial: int, who: Places, index: int) -> Places:
+    def _offers(self, trial: int, who: Indices, index: int) -> Indices:
         draws = self.generator(trial, _CHOICE, index).random((self._offered, BLOCK))
         return subsets(self._audience.counts[who], draws)
 
 
-def subsets(counts: Places, draws: Floats) -> Places:
+def subsets(counts: Indices, draws: Floats) -> Indices:
     """Uniform subsets ``(rows, chosen)`` of ``range(counts[row])`` from ``draws (chosen, rows)``.
 
     Floyd's way: a place that was taken before gives way to the last one that is allowed now.
@@ -159,7 +159,7 @@ def subsets(counts: Places, draws: Floats) -> Places:
 @cache
 def _audience(split: int) -> Audience:
     ratings = sources.ratings()
-    public, playing = halves(int(ratings.users.max()) + 1, split)
+    public, playing = split_in_half(int(ratings.users.max()) + 1, split)
     known = np.isin(ratings.users, public)
     statistics = film_statistics(_of(ratings, known), int(ratings.films.max()) + 1)
     # Weighed by public ratings, so that films count as often as they are seen.
@@ -183,14 +183,14 @@ def film_statistics(ratings: Ratings, films: int) -> Floats:
     return np.stack([*columns, np.log1p(count)], axis=1)
 
 
-def _shrunk(films: Places, values: NDArray[np.generic], count: Places) -> Floats:
+def _shrunk(films: Indices, values: NDArray[np.generic], count: Indices) -> Floats:
     """Means by film, drawn to the mean of all."""
     numbers = values.astype(np.float64)
     total = np.bincount(films, numbers, minlength=len(count))
     return np.asarray((total + _PRIOR * numbers.mean()) / (count + _PRIOR))
 
 
-def _seats(ratings: Ratings, playing: Places, ball: BallMap, films: Floats) -> Audience:
+def _seats(ratings: Ratings, playing: Indices, ball: BallMap, films: Floats) -> Audience:
     """Every player's ratings in a row of their own."""
     order = np.argsort(ratings.users, kind="stable")
     row = np.searchsorted(playing, ratings.users[order])

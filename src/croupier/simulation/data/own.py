@@ -14,7 +14,7 @@ from croupier.simulation.data.base import Floats
 from croupier.simulation.data.classification import Classification, Players, mapped_half
 from croupier.simulation.data.files import digest, read_labelled
 from croupier.simulation.data.maps import BallMap, charged, from_bounds
-from croupier.simulation.data.sources import Table
+from croupier.simulation.data.sources import LabelledTable
 
 _NOISE = 12
 
@@ -89,7 +89,7 @@ class OwnFile(Classification):
         return f"{self.path} ({self.arms} classes, {columns} columns of contexts)"
 
     @property
-    def table(self) -> Table:
+    def table(self) -> LabelledTable:
         """All rows."""
         return _table(self.path, self.context, self.target, self.content)
 
@@ -105,7 +105,7 @@ class OwnFile(Classification):
 
 
 @cache
-def _table(path: str, context: tuple[str, ...], label: str, content: str) -> Table:
+def _table(path: str, context: tuple[str, ...], label: str, content: str) -> LabelledTable:
     table = read_labelled(path, context, label)
     if digest(path) != content:
         raise ValueError(f"{path} has changed since it was first read")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from croupier.simulation.data.base import DataProblem, Floats
-from croupier.simulation.sweep import Outcome
+from croupier.simulation.sweep import SweepOutcome
 
 LAST = 0.1
 """The share of rounds at the end that shows what was learnt."""
@@ -57,7 +57,7 @@ class Rewards:
         }
 
 
-def rewards(outcome: Outcome) -> Rewards:
+def rewards(outcome: SweepOutcome) -> Rewards:
     """What a run on a data problem earned: the best possible less its regret."""
     problem = outcome.job.problem
     if not isinstance(problem, DataProblem):

@@ -34,8 +34,8 @@ class MissingPackageError(MissingExtraError):
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
-    """Contexts ``(people, columns)`` and the places ``(people,)`` of labels in ``classes``."""
+class LabelledTable:
+    """Contexts ``(people, columns)`` and the labels ``(people,)`` as indices of ``classes``."""
 
     contexts: Floats
     labels: NDArray[np.intp]
@@ -111,7 +111,7 @@ ADULT_NUMBERS = ("age", "educational-num", "capital-gain", "capital-loss", "hour
 ADULT_CHOICES = ("workclass", "marital-status", "occupation", "relationship", "race", "gender")
 
 
-def read_adult() -> Table:
+def read_adult() -> LabelledTable:
     """The census of 1994: who earns above 50,000 dollars; capital on a logarithmic scale."""
     frame = _widedeep("adult")
     numbers = frame[list(ADULT_NUMBERS)].astype(np.float64)
@@ -120,19 +120,19 @@ def read_adult() -> Table:
     return labelled(numbers.join(one_hot(frame[list(ADULT_CHOICES)])), frame["income"])
 
 
-def read_shuttle() -> Table:
+def read_shuttle() -> LabelledTable:
     """Sensors of a space shuttle: normal or not."""
     frame = _river("shuttle.csv.gz")
     return labelled(frame.drop(columns="anomaly"), frame["anomaly"])
 
 
-def read_segments() -> Table:
+def read_segments() -> LabelledTable:
     """Patches of outdoor pictures: what they show."""
     frame = _river("segment.csv.zip")
     return labelled(frame.drop(columns="category"), frame["category"])
 
 
-def read_digits() -> Table:
+def read_digits() -> LabelledTable:
     """Handwritten digits of 8 x 8 pixels."""
     if find_spec("sklearn") is None:
         raise MissingExtraError("scikit-learn", "data")
@@ -141,7 +141,9 @@ def read_digits() -> Table:
     loaded = load_digits()
     names = tuple(map(str, loaded.target_names))
     contexts = np.asarray(loaded.data, dtype=np.float64)
-    return Table(contexts, loaded.target.astype(np.intp), tuple(loaded.feature_names), names)
+    return LabelledTable(
+        contexts, loaded.target.astype(np.intp), tuple(loaded.feature_names), names
+    )
 
 
 def one_hot(choices: pd.DataFrame) -> pd.DataFrame:
@@ -151,14 +153,14 @@ def one_hot(choices: pd.DataFrame) -> pd.DataFrame:
     return pd.get_dummies(choices, dtype=np.float64)
 
 
-def labelled(contexts: pd.DataFrame, labels: pd.Series) -> Table:
+def labelled(contexts: pd.DataFrame, labels: pd.Series) -> LabelledTable:
     """A table of numbers with its labels, classes in alphabetical order."""
     import pandas as pd
 
-    places, classes = pd.factorize(labels, sort=True)
+    codes, classes = pd.factorize(labels, sort=True)
     names = tuple(map(str, contexts.columns))
     numbers = contexts.to_numpy(np.float64)
-    return Table(numbers, places.astype(np.intp), names, tuple(map(str, classes)))
+    return LabelledTable(numbers, codes.astype(np.intp), names, tuple(map(str, classes)))
 
 
 SOURCES = {
@@ -172,7 +174,7 @@ SOURCES = {
     )
 }
 
-TABLES: dict[str, Callable[[], Table]] = {
+TABLES: dict[str, Callable[[], LabelledTable]] = {
     "adult": read_adult,
     "shuttle": read_shuttle,
     "segments": read_segments,
@@ -181,7 +183,7 @@ TABLES: dict[str, Callable[[], Table]] = {
 
 
 @cache
-def table(name: str) -> Table:
+def table(name: str) -> LabelledTable:
     """The table called ``name``, read once in a process."""
     if name not in TABLES:
         raise UnknownNameError("data set", name, TABLES)

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from croupier.model import Model
 from croupier.policies.base import Policy, uniform_arms
 from croupier.policies.sampling import root
-from croupier.simulation.kernels.fitting import KINDS
-from croupier.simulation.kernels.tables import OPTIMIST, SAMPLER, Floats, Mask, ready
+from croupier.simulation.kernels.arrays import OPTIMIST, SAMPLER, Floats, Mask, ready
+from croupier.simulation.kernels.support import KINDS
 
 Sample = Callable[..., NDArray[np.intp]]
 
@@ -46,7 +46,7 @@ def _chosen(
     mask: Mask | None,
 ) -> NDArray[np.intp]:
     """Arms ``(trials, rounds)``, or ``(trials, 1)`` where all rounds have the same."""
-    from croupier.simulation.kernels.choosing import choose_all
+    from croupier.simulation.kernels.arm_choice import choose_all
 
     trials, sets, arms, dim = features.shape
     offered = np.zeros((trials, 0, arms), dtype=np.bool_) if mask is None else mask

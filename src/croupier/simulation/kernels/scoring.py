@@ -12,10 +12,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from croupier.policies.ucb import TIE
-from croupier.simulation.kernels.algebra import multiply
-from croupier.simulation.kernels.compiled import allocating, compiled, inlined
-from croupier.simulation.kernels.tables import OPTIMIST, SAMPLER
+from croupier.policies.pick import TIE
+from croupier.simulation.kernels.arrays import OPTIMIST, SAMPLER
+from croupier.simulation.kernels.compilation import allocating, compiled, inlined
+from croupier.simulation.kernels.linear_algebra import multiply
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]

@@ -13,25 +13,25 @@ import numpy as np
 from croupier.contribution import checked_constant
 from croupier.plan import Plan
 from croupier.policies.base import uniform_arms
-from croupier.simulation.kernels.beginning import coding, first_memory
-from croupier.simulation.kernels.fitting import KINDS
-from croupier.simulation.kernels.lessons import AT_ONCE, LessonsAhead
-from croupier.simulation.kernels.tables import (
-    LESSON,
+from croupier.simulation.kernels.arrays import (
+    OPEN_BATCH,
     OPTIMIST,
     PUBLISHED,
     REPAIRS,
     SAMPLER,
     WIDENER,
-    Crowd,
     Floats,
     Mask,
-    Memory,
-    Track,
+    RegretRecord,
+    TrialState,
+    UserBlock,
     Whole,
     ready,
 )
-from croupier.simulation.problems import BLOCK, Users, World
+from croupier.simulation.kernels.batches_ahead import AT_ONCE, BatchesAhead
+from croupier.simulation.kernels.first_state import coding, first_state
+from croupier.simulation.kernels.support import KINDS
+from croupier.simulation.problem import BLOCK, Users, World
 
 NO_ARMS = np.zeros(0, dtype=np.int64)
 
@@ -44,12 +44,12 @@ class Trial:
         self._world = world
         self._draws, released, server = noise.spawn(3)
         self._roundings = released.spawn(1)[0]
-        self._ahead = LessonsAhead(plan, released, server)
+        self._ahead = BatchesAhead(plan, released, server)
         self._kind = KINDS[type(plan.policy)]
         self._coding = coding(plan)
         self._pool = self._prebuilt()
-        self._memory: Memory | None = None
-        self._lessons = self._ahead.draw()
+        self._state: TrialState | None = None
+        self._batches = self._ahead.draw()
 
     @property
     def repairs(self) -> int:
@@ -62,36 +62,36 @@ class Trial:
         return self._counted(PUBLISHED)
 
     def _counted(self, place: int) -> int:
-        return 0 if self._memory is None else int(self._memory.counts[place])
+        return 0 if self._state is None else int(self._state.counts[place])
 
     def play(self, rounds: Whole, chosen: Whole = NO_ARMS) -> Floats:
         """Regret after the given rounds; ``chosen (horizon,)`` takes the arms if it is given."""
-        from croupier.simulation.kernels.playing import play
+        from croupier.simulation.kernels.trial_loop import play
 
-        track = Track(rounds, np.empty(rounds.size))
+        track = RegretRecord(rounds, np.empty(rounds.size))
         start, horizon = 0, self._plan.schedule.rounds
         while start < horizon:
             stop = self._stop(start, horizon)
-            crowd = self._crowd(start, stop)
-            kept = self._remembered(crowd)
+            block = self._block(start, stop)
+            state = self._state_for(block)
             arms = chosen[start:stop]
-            play(self._kind, start, crowd, self._lessons, self._coding, kept, track, arms)
+            play(self._kind, start, block, self._batches, self._coding, state, track, arms)
             start = stop
         return track.curve
 
     def _stop(self, start: int, horizon: int) -> int:
         """As far as one call can go; draws what is needed of the next batches."""
-        if start >= self._lessons.stops[-1] and not self._ahead.over:
-            self._lessons = self._ahead.draw()
-            if self._memory is not None:
-                self._memory.counts[LESSON] = 0
+        if start >= self._batches.stops[-1] and not self._ahead.over:
+            self._batches = self._ahead.draw()
+            if self._state is not None:
+                self._state.counts[OPEN_BATCH] = 0
         length = BLOCK if self._pool is None else AT_ONCE
         stop = min(horizon, (start // length + 1) * length)
-        if start >= self._lessons.stops[-1]:
+        if start >= self._batches.stops[-1]:
             return stop
         if self._waits:
-            return min(stop, int(self._lessons.stops[self._counted(LESSON)]))
-        return stop if self._ahead.over else min(stop, self._lessons.stops[-1])
+            return min(stop, int(self._batches.stops[self._counted(OPEN_BATCH)]))
+        return stop if self._ahead.over else min(stop, self._batches.stops[-1])
 
     @property
     def _waits(self) -> bool:
@@ -99,11 +99,11 @@ class Trial:
         random, every = self._kind != OPTIMIST, self._plan.publication.name == "every"
         return random and not every and self.publications == 0
 
-    def _remembered(self, crowd: Crowd) -> Memory:
+    def _state_for(self, block: UserBlock) -> TrialState:
         """The state, made with the first users; all of them have as many arms."""
-        if self._memory is None:
-            self._memory = first_memory(self._plan, crowd.features.shape[-1], self._ahead.levels)
-        return self._memory
+        if self._state is None:
+            self._state = first_state(self._plan, block.features.shape[-1], self._ahead.levels)
+        return self._state
 
     # Users
 
@@ -115,7 +115,7 @@ class Trial:
         checked_constant(self._plan.layout, features)
         return _columns(features), ready(means[0]), ready(means[0].max(axis=-1))
 
-    def _crowd(self, start: int, stop: int) -> Crowd:
+    def _block(self, start: int, stop: int) -> UserBlock:
         if self._pool is None:
             return self._fresh(self._world.users(start, stop), start)
         features, means, best = self._pool
@@ -123,9 +123,9 @@ class Trial:
         drawn = self._drawn(start, luck.size, len(means[0]), None)
         none = np.zeros((0, len(means[0])), dtype=np.bool_)
         first, common = start % len(features), len(features) == 1
-        return Crowd(common, first, features, means, best, luck, none, *drawn)
+        return UserBlock(common, first, features, means, best, luck, none, *drawn)
 
-    def _fresh(self, users: Users, start: int) -> Crowd:
+    def _fresh(self, users: Users, start: int) -> UserBlock:
         """Users whose arm sets were drawn for these rounds."""
         checked_constant(self._plan.layout, users.features)
         rounds, arms = users.uniforms.shape[1], users.means.shape[-1]
@@ -139,7 +139,7 @@ class Trial:
             features, means, best = (_repeated(rows, sets) for rows in (features, means, best))
             given = _repeated(offered, sets)
         luck = ready(users.uniforms[0])
-        return Crowd(False, 0, features, ready(means), ready(best), luck, given, *drawn)
+        return UserBlock(False, 0, features, ready(means), ready(best), luck, given, *drawn)
 
     def _drawn(
         self, start: int, rounds: int, arms: int, offered: Mask | None
@@ -156,7 +156,7 @@ class Trial:
 
     def _rows(self, start: int, rounds: int) -> int:
         """Sums that the users of these rounds are in."""
-        stops, sums = self._lessons.stops, self._lessons.sums
+        stops, sums = self._batches.stops, self._batches.sums
         if sums.min() == sums.max():
             return rounds * int(sums[0])
         batches = np.searchsorted(stops, np.arange(start, start + rounds), side="right")

@@ -15,9 +15,9 @@ from croupier.policies.base import Setting
 from croupier.privacy.gdp import mu_of
 from croupier.privacy.shuffled_bits.calibration import BatchSum
 from croupier.protocols import registry
+from croupier.schedules import Schedule, growing_first, schedule
 from croupier.simulation.planner.need import Need
-from croupier.simulation.planner.speakers import Course, Noise, course_of
-from croupier.theory.schedules import Schedule, growing_first, schedule
+from croupier.simulation.planner.sampled_users import Course, Noise, course_of
 
 BATCHWISE, TREE = "vector-sum", "concurrent-tree"
 OVERHEADS = (DEFAULT_OVERHEAD, 0.1, 0.15, 0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 8.0, 16.0)
@@ -35,7 +35,7 @@ FREQUENT = 5_000
 
 
 @dataclass(frozen=True)
-class Choice:
+class Candidate:
     """One way of serving a need: everything that ``Plan.calibrate`` has to be told."""
 
     need: Need
@@ -108,7 +108,7 @@ class Choice:
         spread = self.layout.sensitivity / math.sqrt(self.need.honest_fraction)
         return (1 + self.overhead) * spread / mu
 
-    def changed(self, **what: Any) -> Choice:
+    def changed(self, **what: Any) -> Candidate:
         """The same for another need."""
         return replace(self, need=replace(self.need, **what))
 
@@ -183,15 +183,15 @@ def report_bytes(plan: Plan) -> tuple[int, int]:
     return sizes[0], max(sizes)
 
 
-def choices(need: Need) -> Iterator[Choice]:
+def choices(need: Need) -> Iterator[Candidate]:
     """Ways that are worth a simulation, by what is known before any (MATH 6.5)."""
-    yield Choice(need, "growing", "sampling")
+    yield Candidate(need, "growing", "sampling")
     if need.action_sets == "individual":
-        yield Choice(need, "growing", "randucb")
+        yield Candidate(need, "growing", "randucb")
     elif need.users > MANY_USERS:
-        yield Choice(need, "doubling", "sampling")
+        yield Candidate(need, "doubling", "sampling")
     if tree_is_worth_a_try(need):
-        yield Choice(need, "growing", "sampling", levels=2)
+        yield Candidate(need, "growing", "sampling", levels=2)
 
 
 def tree_is_worth_a_try(need: Need) -> bool:

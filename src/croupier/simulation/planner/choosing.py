@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from croupier.errors import GuaranteeError
 from croupier.plan import DEFAULT_OVERHEAD, Plan
 from croupier.protocols import registry
+from croupier.schedules import MOST_USERS
 from croupier.simulation.planner.candidates import (
     OVERHEADS,
     TREE,
-    Choice,
+    Candidate,
     choices,
     report_bytes,
     tree_is_worth_a_try,
@@ -24,11 +25,10 @@ from croupier.simulation.planner.expectations import (
     indistinguishable,
 )
 from croupier.simulation.planner.need import Need
-from croupier.simulation.planner.needed import WORTHWHILE, needed, worthwhile
 from croupier.simulation.planner.recommendation import Alternative, Needed, Recommendation, WhatIf
-from croupier.simulation.planner.speakers import Played
+from croupier.simulation.planner.sampled_users import SimulatedRegret
+from croupier.simulation.planner.shortfall import WORTHWHILE, needed, worthwhile
 from croupier.simulation.sweep import Progress
-from croupier.theory.schedules import MOST_USERS
 
 REAL_BYTES = 8
 """Of a coordinate that is sent as a real number."""
@@ -46,9 +46,9 @@ class _TooLargeError(Exception):
 class Tried:
     """A choice with its certified plan and a first look at its regret."""
 
-    choice: Choice
+    choice: Candidate
     plan: Plan
-    played: Played
+    played: SimulatedRegret
 
     @property
     def mean(self) -> float:
@@ -84,40 +84,40 @@ def recommend(need: Need, progress: Progress | None = None) -> Recommendation:
     return replace(answer, alternatives=considered)
 
 
-def _tried(listed: list[Choice], rehearsal: Rehearsal) -> tuple[list[Tried], list[Alternative]]:
+def _tried(listed: list[Candidate], rehearsal: Rehearsal) -> tuple[list[Tried], list[Alternative]]:
     """Choices that could be certified, and those that could not."""
     tried, ruled_out = [], []
-    for choice in listed:
+    for candidate in listed:
         try:
-            sized, plan = _certified(choice)
+            sized, plan = _certified(candidate)
         except _TooLargeError as error:
             ruled_out.append(
-                Alternative(choice.label, report_bytes=error.least, ruled_out=str(error))
+                Alternative(candidate.label, report_bytes=error.least, ruled_out=str(error))
             )
         except GuaranteeError as error:
-            ruled_out.append(Alternative(choice.label, ruled_out=str(error)))
+            ruled_out.append(Alternative(candidate.label, ruled_out=str(error)))
         else:
             tried.append(Tried(sized, plan, rehearsal.compare(sized.course(plan))))
     return tried, ruled_out
 
 
-def _certified(choice: Choice) -> tuple[Choice, Plan]:
+def _certified(candidate: Candidate) -> tuple[Candidate, Plan]:
     """The plan with the least overhead whose reports are small enough."""
-    most = choice.need.max_report_bytes
-    for sized in _small_enough(choice, most):
+    most = candidate.need.max_report_bytes
+    for sized in _small_enough(candidate, most):
         plan = sized.plan()
         if not plan.met:
-            raise GuaranteeError(f"calibrated for {choice.need.budget}, which it does not meet")
+            raise GuaranteeError(f"calibrated for {candidate.need.budget}, which it does not meet")
         if most is None or report_bytes(plan)[1] <= most:
             return sized, plan
-    raise _TooLargeError(replace(choice, overhead=OVERHEADS[-1]).largest_report())
+    raise _TooLargeError(replace(candidate, overhead=OVERHEADS[-1]).largest_report())
 
 
-def _small_enough(choice: Choice, most: int | None) -> list[Choice]:
+def _small_enough(candidate: Candidate, most: int | None) -> list[Candidate]:
     """The choice at every overhead that is likely to fit; more noise makes smaller reports."""
     if most is None:
-        return [choice]
-    sized = [replace(choice, overhead=overhead) for overhead in OVERHEADS]
+        return [candidate]
+    sized = [replace(candidate, overhead=overhead) for overhead in OVERHEADS]
     return sized[bisect_left(sized, -most, key=lambda one: -one.largest_report()) :]
 
 
@@ -174,24 +174,24 @@ def _nothing_certified(
 
 
 def _what_if(
-    choice: Choice, found: Expectation, glance: Expectation, rehearsal: Rehearsal
+    candidate: Candidate, found: Expectation, glance: Expectation, rehearsal: Rehearsal
 ) -> Iterator[WhatIf]:
     """Estimates: what a change does at a glance, applied to what is expected."""
-    for change, other in _changes(choice):
+    for change, other in _changes(candidate):
         there = rehearsal.estimate(other.course())
         regret = there.mean / glance.mean * found.mean
         yield WhatIf(change, regret, there.share / glance.share * found.share)
 
 
-def _changes(choice: Choice) -> Iterator[tuple[str, Choice]]:
+def _changes(candidate: Candidate) -> Iterator[tuple[str, Candidate]]:
     """The same kind of plan with more users, more epsilon or, where they are short, more bytes."""
-    need = choice.need
+    need = candidate.need
     for times in (2, 10):
         if times * need.users <= MOST_USERS:
-            yield f"{times} times the users", choice.changed(users=times * need.users)
-    yield "twice the epsilon", choice.changed(epsilon=2 * need.epsilon)
-    if choice.overhead > DEFAULT_OVERHEAD:
-        free = replace(choice, overhead=DEFAULT_OVERHEAD)
+            yield f"{times} times the users", candidate.changed(users=times * need.users)
+    yield "twice the epsilon", candidate.changed(epsilon=2 * need.epsilon)
+    if candidate.overhead > DEFAULT_OVERHEAD:
+        free = replace(candidate, overhead=DEFAULT_OVERHEAD)
         yield f"reports of {free.largest_report()} bytes", free
 
 

@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from croupier.simulation.planner.speakers import Course, Played, play, spoken_rounds
-from croupier.simulation.problems import Problem
+from croupier.schedules import Schedule
+from croupier.simulation.planner.sampled_users import Course, SimulatedRegret, play, played_rounds
+from croupier.simulation.problem import Problem
 from croupier.simulation.sweep import Progress
-from croupier.theory.schedules import Schedule
 
 Floats = NDArray[np.float64]
 
 CONFIDENCE = 0.99
 SHORTCUT = 0.05
-"""How far speakers may be from the whole batch in the mean; part of every interval."""
+"""How far sampled users may be from the whole batch in the mean; part of every interval."""
 
 STANDARD_ERRORS = 2.0
 """Two courses whose difference is less than so many of its errors are tied."""
@@ -65,19 +65,19 @@ class Expectation:
         return self.high - self.mean <= ACCURACY * self.mean
 
 
-def expected(played: Played) -> Expectation:
+def expected(played: SimulatedRegret) -> Expectation:
     """The mean of trials; its interval counts their spread and what the shortcut may miss."""
     mean, uniform = float(played.regret.mean()), float(played.uniform.mean())
     share = mean / uniform
     # Instances on which all arms are alike have little regret of either kind: the share is
     # known better than the regret.
-    apart = (played.regret - share * played.uniform) / uniform
+    difference = (played.regret - share * played.uniform) / uniform
     return Expectation(
         mean,
         *_interval(mean, played.regret),
         uniform,
         share,
-        *_interval(share, apart),
+        *_interval(share, difference),
         len(played.regret),
     )
 
@@ -90,17 +90,17 @@ def _interval(mean: float, spread: Floats) -> tuple[float, float]:
     return max(0.0, mean - half), mean + half
 
 
-def indistinguishable(one: Played, other: Played) -> bool:
+def indistinguishable(one: SimulatedRegret, other: SimulatedRegret) -> bool:
     """Whether the mean regrets of two courses on the same users may as well be the same."""
-    apart = one.regret - other.regret
-    error = float(apart.std(ddof=1)) / math.sqrt(len(apart))
+    difference = one.regret - other.regret
+    error = float(difference.std(ddof=1)) / math.sqrt(len(difference))
     shortcut = SHORTCUT * min(one.regret.mean(), other.regret.mean())
-    return bool(abs(apart.mean()) <= max(STANDARD_ERRORS * error, shortcut))
+    return bool(abs(difference.mean()) <= max(STANDARD_ERRORS * error, shortcut))
 
 
-def joined(first: Played, second: Played) -> Played:
+def joined(first: SimulatedRegret, second: SimulatedRegret) -> SimulatedRegret:
     """The trials of both."""
-    return Played(
+    return SimulatedRegret(
         np.concatenate([first.regret, second.regret]),
         np.concatenate([first.uniform, second.uniform]),
     )
@@ -116,13 +116,13 @@ class Rehearsal:
         self._effort = COMMON if problem.common_arms else INDIVIDUAL
         work = self._effort
         trials = work.least + choices * work.compared + CHANGES * work.estimated
-        self._done, self._total = 0, spoken_rounds(first, problem) * trials
+        self._done, self._total = 0, played_rounds(first, problem) * trials
 
     def estimate(self, course: Course) -> Expectation:
         """A glance, to set one course against another on the same users."""
         return expected(self._play(course, 0, self._effort.estimated))
 
-    def compare(self, course: Course) -> Played:
+    def compare(self, course: Course) -> SimulatedRegret:
         """A look that is good enough to choose by; every course meets the same users."""
         return self._play(course, 0, self._effort.compared)
 
@@ -138,7 +138,7 @@ class Rehearsal:
             played = joined(played, self._play(course, start, work.least))
         return expected(played)
 
-    def _play(self, course: Course, start: int, trials: int) -> Played:
+    def _play(self, course: Course, start: int, trials: int) -> SimulatedRegret:
         return play(course, self._problem, self._seed, range(start, start + trials), self._report)
 
     def _report(self, rounds: int) -> None:

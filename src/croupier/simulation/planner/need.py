@@ -8,8 +8,9 @@ from croupier.arguments import fraction, whole
 from croupier.contribution import Layout
 from croupier.errors import UnknownNameError
 from croupier.privacy.budget import Budget
-from croupier.simulation.problems import Contextual, Problem, Sphere
-from croupier.theory.schedules import MOST_USERS
+from croupier.schedules import MOST_USERS
+from croupier.simulation.problem import Problem
+from croupier.simulation.synthetic import Contextual, Sphere
 
 ACTION_SETS: dict[str, type[Problem]] = {"common": Sphere, "individual": Contextual}
 """Whom a plan is tried on: users who share one set of arms, or bring their own."""

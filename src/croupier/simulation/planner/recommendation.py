@@ -7,7 +7,7 @@ from typing import Any
 
 from croupier.documents import plan_document
 from croupier.plan import Plan
-from croupier.simulation.planner.candidates import Choice, report_bytes
+from croupier.simulation.planner.candidates import Candidate, report_bytes
 from croupier.simulation.planner.expectations import Expectation
 from croupier.simulation.planner.need import Need
 
@@ -55,7 +55,7 @@ class Recommendation:
 
     need: Need
     reason: str
-    choice: Choice | None = None
+    choice: Candidate | None = None
     plan: Plan | None = None
     expected: Expectation | None = None
     non_private: float | None = None

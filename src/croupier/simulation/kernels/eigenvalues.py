@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from croupier.simulation.kernels.compiled import allocating, compiled, inlined
+from croupier.simulation.kernels.compilation import allocating, compiled, inlined
 
 Floats = NDArray[np.float64]
 

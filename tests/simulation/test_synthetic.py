@@ -13,16 +13,15 @@ from numpy.typing import NDArray
 
 from croupier.errors import UnknownNameError
 from croupier.plan import Plan
-from croupier.simulation.problems import (
-    BLOCK,
+from croupier.simulation.problem import BLOCK, Problem
+from croupier.simulation.registry import find
+from croupier.simulation.synthetic import (
     Contextual,
     DrawnWorld,
-    Problem,
-    Released,
+    ReleasedProblem,
     Returning,
     Sphere,
     Synthetic,
-    find,
 )
 
 Floats = NDArray[np.float64]
@@ -50,7 +49,7 @@ def test_sphere_arms_and_parameters_are_unit_vectors_with_a_constant_coordinate(
 
 def test_released_arms_have_norm_root_two_and_start_with_the_basis() -> None:
     rng = np.random.default_rng(1)
-    problem = Released(5, 100)
+    problem = ReleasedProblem(5, 100)
     theta, arms = problem.parameter(rng), problem.features(rng, 1)[0]
     basis = np.eye(5)
     basis[:, -1] = 1.0
@@ -59,7 +58,7 @@ def test_released_arms_have_norm_root_two_and_start_with_the_basis() -> None:
     np.testing.assert_array_equal(arms[:, -1], 1.0)
     np.testing.assert_allclose(np.linalg.norm(theta[:-1]), 0.5, rtol=1e-12)
     assert theta[-1] == 0.5
-    np.testing.assert_array_equal(Released(5, 3).features(rng, 1)[0], basis[:3])
+    np.testing.assert_array_equal(ReleasedProblem(5, 3).features(rng, 1)[0], basis[:3])
 
 
 def test_directions_are_uniform() -> None:
@@ -75,7 +74,7 @@ def test_directions_are_uniform() -> None:
 
 
 def test_uniform_play_on_released_costs_what_was_published() -> None:
-    means = Released(5, 100).world(0, range(400)).users(0, 1).means[:, 0]
+    means = ReleasedProblem(5, 100).world(0, range(400)).users(0, 1).means[:, 0]
     costs = 20_000 * (means.max(axis=1) - means.mean(axis=1))
     # 9443 is itself a mean of 50 instances; 3 standard errors of the difference, 1 seed in 370.
     spread = costs.std() * math.sqrt(1 / 400 + 1 / 50)
@@ -89,7 +88,7 @@ def test_uniform_play_on_fresh_arm_sets_costs_what_was_published() -> None:
     assert abs(costs.mean() - 8276) < 4 * costs.std() / math.sqrt(costs.size)
 
 
-@pytest.mark.parametrize("problem", [Sphere(4, 8), Released(4, 8)], ids=str)
+@pytest.mark.parametrize("problem", [Sphere(4, 8), ReleasedProblem(4, 8)], ids=str)
 def test_common_arms_are_the_same_for_every_user_of_a_trial(problem: Problem) -> None:
     world = problem.world(3, range(2))
     early, late = world.users(0, 10), world.users(700, 705)
@@ -192,7 +191,7 @@ def test_a_bad_problem_is_refused_by_name_and_value(
 
 
 def test_problems_are_found_by_name() -> None:
-    for kind in (Sphere, Contextual, Released):
+    for kind in (Sphere, Contextual, ReleasedProblem):
         assert find(kind.name) is kind
         assert kind.for_plan(plan(), 9) == kind(4, 9)
     with pytest.raises(UnknownNameError, match=r"unknown problem 'cube'; known: .*sphere"):

@@ -10,8 +10,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from croupier.simulation.kernels.compiled import compiled, inlined
-from croupier.simulation.kernels.spectra import rebuild, spectrum
+from croupier.simulation.kernels.compilation import compiled, inlined
+from croupier.simulation.kernels.eigenvalues import rebuild, spectrum
 
 Floats = NDArray[np.float64]
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from croupier.errors import UnknownNameError
-from croupier.theory.schedules import FixedBatches, schedule
+from croupier.schedules import FixedBatches, schedule
 
 SIZES = st.integers(1, 500).flatmap(
     lambda horizon: st.tuples(st.integers(1, horizon), st.just(horizon))

@@ -41,7 +41,7 @@ class WorkerError(CroupierError):
     """Workers cannot be reached, do not fit, or end again and again at the same task."""
 
 
-class Place(Protocol):
+class Executor(Protocol):
     """Somewhere to compute."""
 
     def run(
@@ -51,7 +51,7 @@ class Place(Protocol):
 
 
 @dataclass(frozen=True)
-class Here:
+class InProcess:
     """The process that asks, one task after the other."""
 
     def run(
@@ -73,7 +73,7 @@ class Processes:
     ) -> Iterator[tuple[Task, Result]]:
         """As they are done; what a dying process took with it is played again, each alone."""
         if len(tasks) <= 1:
-            yield from Here().run(play, tasks)
+            yield from InProcess().run(play, tasks)
             return
         waiting = deque(tasks)
         while waiting:
@@ -148,14 +148,14 @@ def one_thread() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def place(workers: int, scheduler: str | None) -> Place:
+def choose_executor(workers: int, scheduler: str | None) -> Executor:
     """One process, several, or the cluster whose scheduler is named."""
     whole("workers", workers, 1)
     if scheduler is None:
-        return Here() if workers == 1 else Processes(workers)
+        return InProcess() if workers == 1 else Processes(workers)
     if workers != 1:
         raise ValueError(f"workers must be left out with a scheduler, got {workers}")
     # A module of its own, which sweeps on one machine do not pay for.
-    from croupier.simulation.cluster import Cluster
+    from croupier.simulation.dask_executor import DaskCluster
 
-    return Cluster(scheduler)
+    return DaskCluster(scheduler)

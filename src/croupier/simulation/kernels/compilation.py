@@ -6,9 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from numba import njit
+from croupier.errors import MissingExtraError
+from croupier.policies.pick import TIE
 
-from croupier.policies.ucb import TIE
+try:
+    from numba import njit
+except ImportError as error:  # pragma: no cover - depends on what is installed
+    raise MissingExtraError("numba", "simulate") from error
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

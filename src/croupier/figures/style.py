@@ -9,64 +9,64 @@ from functools import lru_cache
 
 from croupier.figures.data import EPSILON, Series
 from croupier.simulation.engine import fitting_plan
-from croupier.simulation.sweep import Job
+from croupier.simulation.sweep import SweepJob
 
 FONT = {"font.size": 8, "axes.titlesize": 8, "legend.fontsize": 7, "svg.hashsalt": "croupier"}
 
 
 @dataclass(frozen=True)
-class Look:
+class LineStyle:
     """Colour of its own lightness, and a marker, so that grey prints tell lines apart."""
 
     colour: str
     marker: str
 
 
-LOOKS = {
-    "linucb": Look("#000000", "o"),
-    "central": Look("#1f3a93", "s"),
-    "concurrent-tree": Look("#1f6f54", "P"),
-    "vector-sum": Look("#d1495b", "^"),
-    "noiseless": Look("#8a8a8a", "d"),
-    "amplified-gaussian": Look("#e39b3b", "D"),
-    "local": Look("#b4bec6", "v"),
+LINE_STYLES = {
+    "linucb": LineStyle("#000000", "o"),
+    "central": LineStyle("#1f3a93", "s"),
+    "concurrent-tree": LineStyle("#1f6f54", "P"),
+    "vector-sum": LineStyle("#d1495b", "^"),
+    "noiseless": LineStyle("#8a8a8a", "d"),
+    "amplified-gaussian": LineStyle("#e39b3b", "D"),
+    "local": LineStyle("#b4bec6", "v"),
 }
 STRANGERS = ("#7b4fa3", "#5aa9c9", "#6b4f2a")
 TWINS = ("x", "+", "1", "2")
 
 
-def looks(jobs: Iterable[Job]) -> list[Look]:
+def line_styles(jobs: Iterable[SweepJob]) -> list[LineStyle]:
     """A protocol keeps its look; its twins in the same panel get another marker each."""
-    found: list[Look] = []
+    found: list[LineStyle] = []
     seen: list[str] = []
     for job in jobs:
         earlier = seen.count(job.plan.protocol)
         seen.append(job.plan.protocol)
-        base = LOOKS.get(job.plan.protocol) or _stranger(list(dict.fromkeys(seen)))
+        base = LINE_STYLES.get(job.plan.protocol) or _stranger(list(dict.fromkeys(seen)))
         marker = TWINS[(earlier - 1) % len(TWINS)] if earlier else base.marker
-        found.append(Look(base.colour, marker))
+        found.append(LineStyle(base.colour, marker))
     return found
 
 
-def _stranger(protocols: list[str]) -> Look:
+def _stranger(protocols: list[str]) -> LineStyle:
     """The look of a third-party protocol, by its turn among those of the panel."""
-    turn = sum(name not in LOOKS for name in protocols) - 1
-    return Look(STRANGERS[turn % len(STRANGERS)], "*")
+    turn = sum(name not in LINE_STYLES for name in protocols) - 1
+    return LineStyle(STRANGERS[turn % len(STRANGERS)], "*")
 
 
 @lru_cache(maxsize=1024)  # pictures, tables and files all name it
-def proved_epsilon(job: Job) -> float | None:
+def proved_epsilon(job: SweepJob) -> float | None:
     """What is proved at the job's delta, for the features of its problem; None if no budget."""
     plan = fitting_plan(job.plan, job.problem)
     return None if plan.budget is None else plan.promise.epsilon(plan.budget.delta)
 
 
-def privacy_label(job: Job) -> str:
+def privacy_label(job: SweepJob) -> str:
     """Nominal and proved epsilon side by side."""
     return series_privacy((job,))
 
 
-def series_privacy(jobs: Sequence[Job]) -> str:
+def series_privacy(jobs: Sequence[SweepJob]) -> str:
     """The same for jobs that share a nominal epsilon; nothing to say if they do not."""
     if len({job.epsilon for job in jobs}) > 1:
         return ""
@@ -78,7 +78,7 @@ def series_privacy(jobs: Sequence[Job]) -> str:
     return f"{EPSILON} {jobs[0].epsilon:g}, {worth}"
 
 
-def legend_label(job: Job) -> str:
+def legend_label(job: SweepJob) -> str:
     """Algorithm, privacy, and whether its theorem covers it."""
     return f"{job.label}: {privacy_label(job)}{_outside((job,))}"
 
@@ -89,5 +89,5 @@ def series_label(series: Series) -> str:
     return ": ".join(filter(None, words)) + _outside(series.jobs)
 
 
-def _outside(jobs: Iterable[Job]) -> str:
+def _outside(jobs: Iterable[SweepJob]) -> str:
     return " (outside the theorem)" if any(job.refused for job in jobs) else ""

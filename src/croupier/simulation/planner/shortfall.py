@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from croupier.errors import GuaranteeError
 from croupier.plan import DEFAULT_OVERHEAD
-from croupier.simulation.planner.candidates import Choice
+from croupier.schedules import MOST_USERS
+from croupier.simulation.planner.candidates import Candidate
 from croupier.simulation.planner.expectations import Expectation, Rehearsal, expected
 from croupier.simulation.planner.recommendation import Needed
-from croupier.theory.schedules import MOST_USERS
 
 WORTHWHILE = 0.9
 """The most that the upper end of the regret may be, as a share of uniform play."""
@@ -27,41 +27,43 @@ def worthwhile(found: Expectation) -> bool:
     return found.share_high <= WORTHWHILE
 
 
-def needed(choice: Choice, rehearsal: Rehearsal) -> Needed:
+def needed(candidate: Candidate, rehearsal: Rehearsal) -> Needed:
     """The least of each kind that meets the criterion at a quick look."""
-    return Needed(_users(choice, rehearsal), _epsilon(choice, rehearsal), _bytes(choice, rehearsal))
+    return Needed(
+        _users(candidate, rehearsal), _epsilon(candidate, rehearsal), _bytes(candidate, rehearsal)
+    )
 
 
-def _learns(choice: Choice, rehearsal: Rehearsal) -> bool:
+def _learns(candidate: Candidate, rehearsal: Rehearsal) -> bool:
     try:
-        course = choice.course()
+        course = candidate.course()
     except GuaranteeError:
         return False
     return worthwhile(expected(rehearsal.compare(course)))
 
 
-def _users(choice: Choice, rehearsal: Rehearsal) -> int | None:
+def _users(candidate: Candidate, rehearsal: Rehearsal) -> int | None:
     found = least(
-        choice.need.users,
+        candidate.need.users,
         MOST_USERS,
-        lambda users: _learns(choice.changed(users=round(users)), rehearsal),
+        lambda users: _learns(candidate.changed(users=round(users)), rehearsal),
     )
     return None if found is None else round(found)
 
 
-def _epsilon(choice: Choice, rehearsal: Rehearsal) -> float | None:
-    if not worthwhile(expected(rehearsal.compare(choice.without_noise()))):
+def _epsilon(candidate: Candidate, rehearsal: Rehearsal) -> float | None:
+    if not worthwhile(expected(rehearsal.compare(candidate.without_noise()))):
         return None
     return least(
-        choice.need.epsilon,
+        candidate.need.epsilon,
         MOST_EPSILON,
-        lambda epsilon: _learns(choice.changed(epsilon=epsilon), rehearsal),
+        lambda epsilon: _learns(candidate.changed(epsilon=epsilon), rehearsal),
     )
 
 
-def _bytes(choice: Choice, rehearsal: Rehearsal) -> int | None:
-    free = replace(choice, overhead=DEFAULT_OVERHEAD)
-    if choice == free or not _learns(free, rehearsal):
+def _bytes(candidate: Candidate, rehearsal: Rehearsal) -> int | None:
+    free = replace(candidate, overhead=DEFAULT_OVERHEAD)
+    if candidate == free or not _learns(free, rehearsal):
         return None
     return free.largest_report()
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from croupier.figures.data import DELTA, EPSILON
 from croupier.figures.draw import pyplot
-from croupier.figures.looks import FONT
+from croupier.figures.style import FONT
 from croupier.plan import Plan
 
 DELTAS = np.geomspace(1e-12, 0.1, 45)

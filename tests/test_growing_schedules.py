@@ -5,7 +5,7 @@ import math
 import pytest
 
 from croupier.errors import UnknownNameError
-from croupier.theory.schedules import (
+from croupier.schedules import (
     MOST_BATCHES,
     DoublingBatches,
     GrowingBatches,

@@ -7,7 +7,15 @@ from types import ModuleType
 
 import pytest
 
-from croupier.simulation.places import ATTEMPTS, THREADS, Here, Place, Processes, WorkerError, place
+from croupier.simulation.executors import (
+    ATTEMPTS,
+    THREADS,
+    Executor,
+    InProcess,
+    Processes,
+    WorkerError,
+    choose_executor,
+)
 
 
 @pytest.fixture
@@ -17,10 +25,10 @@ def chores(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return import_module("chores")
 
 
-@pytest.mark.parametrize("where", [Here(), Processes(1), Processes(3)])
+@pytest.mark.parametrize("where", [InProcess(), Processes(1), Processes(3)])
 @pytest.mark.parametrize("count", [0, 1, 7])
 def test_every_task_comes_back_once_with_its_own_result(
-    where: Place, count: int, chores: ModuleType
+    where: Executor, count: int, chores: ModuleType
 ) -> None:
     found = sorted(where.run(chores.double, list(range(count))))
     assert found == [(number, 2 * number) for number in range(count)]
@@ -57,7 +65,7 @@ def test_a_worker_process_has_one_thread_and_its_parent_keeps_its_own_settings(
 
 def test_workers_and_a_scheduler_exclude_each_other() -> None:
     with pytest.raises(ValueError, match="workers must be left out with a scheduler, got 2"):
-        place(2, "tcp://127.0.0.1:8786")
+        choose_executor(2, "tcp://127.0.0.1:8786")
 
 
 @pytest.mark.parametrize(
@@ -67,11 +75,11 @@ def test_workers_and_a_scheduler_exclude_each_other() -> None:
 )  # fmt: skip
 def test_an_ambiguous_address_is_refused(address: str) -> None:
     with pytest.raises(ValueError, match="scheduler must be tcp://host:port or tls://host:port"):
-        place(1, address)
+        choose_executor(1, address)
 
 
 @pytest.mark.parametrize(
     "address", ["tcp://127.0.0.1:8786", "tls://a-b.example:1", "tcp://[::1]:9"]
 )
 def test_a_complete_address_is_taken(address: str) -> None:
-    assert str(place(1, address)) == f"Cluster(address='{address}')"
+    assert str(choose_executor(1, address)) == f"Cluster(address='{address}')"

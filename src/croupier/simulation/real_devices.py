@@ -79,8 +79,8 @@ def _chance(real: Floats, law: Floats) -> float:
     """The smallest p-value of means, variances and correlations, times their number."""
     noisy = law.std(axis=0) > EXACT
     scores = [_means(real, law), _spreads(real[:, noisy], law[:, noisy])]
-    apart = fisher(real[:, noisy], EXACT) - fisher(law[:, noisy], EXACT)
-    scores.append(apart * math.sqrt(len(real) - 3))
+    difference = fisher(real[:, noisy], EXACT) - fisher(law[:, noisy], EXACT)
+    scores.append(difference * math.sqrt(len(real) - 3))
     every = np.abs(np.concatenate(scores))
     return float(min(1.0, 2 * every.size * ndtr(-every.max())))
 

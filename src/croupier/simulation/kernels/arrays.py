@@ -18,19 +18,20 @@ EVERY, RARE, DETERMINANT = 0, 1, 2
 """The publication rules."""
 
 SCALE, REGRET, WEIGHT, GROWTH, VOLUME = 0, 1, 2, 3, 4
-"""Places in ``Memory.numbers``: the model's scale, regret so far, the regulariser of ``matrix``,
-how much more must be known before a model is replaced, the log-determinant of the published."""
+"""Places in ``TrialState.numbers``: the model's scale, regret so far, the regulariser of
+``matrix``, how much more must be known before a model is replaced, the log-determinant of the
+published."""
 
-LESSON, POINT, REPAIRS, STALE, KNOWN, RULE, PUBLISHED = 0, 1, 2, 3, 4, 5, 6
-"""Places in ``Memory.counts``: the open batch, the next checkpoint, eigenvalues raised, rank-one
-updates since the inverse was computed afresh, the arm that everybody plays or -1, the publication
-rule, models that followed the first one."""
+OPEN_BATCH, POINT, REPAIRS, STALE, KNOWN, RULE, PUBLISHED = 0, 1, 2, 3, 4, 5, 6
+"""Places in ``TrialState.counts``: the open batch, the next checkpoint, eigenvalues raised,
+rank-one updates since the inverse was computed afresh, the arm that everybody plays or -1, the
+publication rule, models that followed the first one."""
 
 GRID, USERS, FLIPPED, KEPT, MOST = 0, 1, 2, 3, 4
-"""Places in the last axis of ``Lessons.codes``, the fields of a ``Rounding``."""
+"""Places in the last axis of ``BatchInputs.codes``, the fields of a ``Rounding``."""
 
 
-class Crowd(NamedTuple):
+class UserBlock(NamedTuple):
     """Users of consecutive rounds, whose arm sets come in turn from the set ``first`` on.
 
     ``features (sets, dim, arms)``, ``means (sets, arms)``, ``best (sets,)`` of them that are
@@ -52,7 +53,7 @@ class Crowd(NamedTuple):
     roundings: Floats
 
 
-class Lessons(NamedTuple):
+class BatchInputs(NamedTuple):
     """The next batches: the round that ends each, its users, and what its model is made with.
 
     ``noise (batches, size)`` is that of the whole prefix, without rows where there is none;
@@ -86,7 +87,7 @@ class Coding(NamedTuple):
     rounded: bool
 
 
-class Memory(NamedTuple):
+class TrialState(NamedTuple):
     """The state of a trial, and room to work in.
 
     ``total (size,)`` adds up contributions. Where they are rounded, ``steps (levels, size)`` are
@@ -119,14 +120,14 @@ class Memory(NamedTuple):
     counts: Whole
 
 
-class Track(NamedTuple):
+class RegretRecord(NamedTuple):
     """Regret ``curve (points,)`` after the rounds ``(points,)``, filled in as they are reached."""
 
     rounds: Whole
     curve: Floats
 
 
-def memory(dim: int, arms: int, size: int, levels: int, *, every: bool) -> Memory:
+def empty_state(dim: int, arms: int, size: int, levels: int, *, every: bool) -> TrialState:
     """An empty one; ``every`` model of it is published."""
     vectors = {name: np.zeros(dim) for name in ("played", "vector", "weights", "strayed")}
     squares = {name: np.zeros((dim, dim)) for name in ("gram", "values", "axes")}
@@ -136,7 +137,7 @@ def memory(dim: int, arms: int, size: int, levels: int, *, every: bool) -> Memor
     nodes = {name: np.zeros((levels, size)) for name in ("steps", "closed")}
     rows = {name: np.zeros(arms) for name in ("scores", "spare")}
     numbers, counts = np.zeros(5), np.array([0, 0, 0, 0, -1, EVERY, 0], dtype=np.int64)
-    return Memory(
+    return TrialState(
         **vectors, **squares, **model, **shown, **sums, **nodes, **rows, numbers=numbers,
         counts=counts,
     )  # fmt: skip

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from croupier.simulation.kernels.compiled import allocating
+from croupier.simulation.kernels.arrays import Floats, Mask
+from croupier.simulation.kernels.compilation import allocating
 from croupier.simulation.kernels.scoring import first_best, score, withhold
-from croupier.simulation.kernels.tables import Floats, Mask
 
 
 @allocating

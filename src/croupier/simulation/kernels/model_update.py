@@ -7,16 +7,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from croupier.policies.sampling import REWARD_VARIANCE
-from croupier.simulation.kernels.algebra import (
-    halve,
-    invert,
-    invert_above,
-    multiply,
-)
-from croupier.simulation.kernels.compiled import compiled, inlined
-from croupier.simulation.kernels.spectra import rebuild, spectrum
-from croupier.simulation.kernels.tables import (
+from croupier.policies.posterior import REWARD_VARIANCE
+from croupier.simulation.kernels.arrays import (
     FLIPPED,
     GRID,
     KEPT,
@@ -25,6 +17,14 @@ from croupier.simulation.kernels.tables import (
     USERS,
     WEIGHT,
     Whole,
+)
+from croupier.simulation.kernels.compilation import compiled, inlined
+from croupier.simulation.kernels.eigenvalues import rebuild, spectrum
+from croupier.simulation.kernels.linear_algebra import (
+    halve,
+    invert,
+    invert_above,
+    multiply,
 )
 
 Floats = NDArray[np.float64]
@@ -38,20 +38,22 @@ STRONG = 1.0
 
 
 @inlined
-def decode_vector(total: Floats, noise: Floats, lesson: int, vector: Floats) -> None:
+def decode_vector(total: Floats, noise: Floats, open_batch: int, vector: Floats) -> None:
     """The vector of all batches so far, with its noise."""
     noisy = noise.shape[0] > 0
     for i in range(vector.size):
-        vector[i] = total[i] + (noise[lesson, i] if noisy else 0.0)
+        vector[i] = total[i] + (noise[open_batch, i] if noisy else 0.0)
 
 
 @inlined
-def decode_matrix(total: Floats, noise: Floats, lesson: int, shrink: Floats, gram: Floats) -> None:
+def decode_matrix(
+    total: Floats, noise: Floats, open_batch: int, shrink: Floats, gram: Floats
+) -> None:
     """The gram matrix of all batches so far, with its noise."""
     dim, place, noisy = gram.shape[0], gram.shape[0], noise.shape[0] > 0
     for i in range(dim):
         for j in range(i, dim):
-            entry = total[place] + (noise[lesson, place] if noisy else 0.0)
+            entry = total[place] + (noise[open_batch, place] if noisy else 0.0)
             entry *= shrink[place - dim]
             gram[i, j] = entry
             gram[j, i] = entry

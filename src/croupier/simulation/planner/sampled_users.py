@@ -1,4 +1,4 @@
-"""A simulation in which a few users speak for each large batch.
+"""A simulation in which a few users of each large batch are played.
 
 The model does not change inside a batch, so its users are alike: some are played, and their
 regret and contributions are weighted up to the whole batch. The cost is that of the number of
@@ -19,15 +19,15 @@ from croupier.model import Model, ReleasedSums
 from croupier.plan import Plan
 from croupier.policies.base import Policy
 from croupier.protocols.base import Mechanism
-from croupier.simulation.problems import BLOCK, Problem, Users
-from croupier.theory.schedules import Schedule, Span
+from croupier.schedules import Schedule, Span
+from croupier.simulation.problem import BLOCK, Problem, Users
 
 Floats = NDArray[np.float64]
 Report = Callable[[int], None]
 """Called with the rounds that were just played."""
 
 FEW, MORE = BLOCK, 2 * BLOCK
-"""Speakers of a batch; more where all users share one arm set, since few of them explore."""
+"""Users of a batch who are played; more where all users share an arm set: few of them explore."""
 
 NUMBERS_AT_ONCE = 2**22
 """Numbers of one array that a simulation holds in memory."""
@@ -71,7 +71,7 @@ def _noise(mechanism: Mechanism) -> Iterator[Noise]:
 
 
 @dataclass(frozen=True, eq=False)
-class Played:
+class SimulatedRegret:
     """Regret of the policy and of uniform play, each ``(trials,)``."""
 
     regret: Floats
@@ -80,13 +80,13 @@ class Played:
 
 def play(
     course: Course, problem: Problem, seed: int, trials: range, report: Report = lambda _: None
-) -> Played:
+) -> SimulatedRegret:
     """Play a course in every trial; the users are those of ``engine.run`` with the same seed."""
     parts = []
     for part in _parts(course, problem, trials):
         parts.append(_Play(course, problem, seed, part).run())
-        report(spoken_rounds(course.schedule, problem) * len(part))
-    return Played(
+        report(played_rounds(course.schedule, problem) * len(part))
+    return SimulatedRegret(
         np.concatenate([part.regret for part in parts]),
         np.concatenate([part.uniform for part in parts]),
     )
@@ -100,18 +100,20 @@ def _parts(course: Course, problem: Problem, trials: range) -> Iterator[range]:
         yield range(start, min(start + together, trials.stop))
 
 
-def most_speakers(problem: Problem) -> int:
-    """Users who speak for a large batch."""
+def most_sampled(problem: Problem) -> int:
+    """Users of a large batch who are played."""
     return MORE if problem.common_arms else FEW
 
 
-def spoken_rounds(batches: Schedule, problem: Problem) -> int:
+def played_rounds(batches: Schedule, problem: Problem) -> int:
     """Rounds of one trial that are played."""
-    most = most_speakers(problem)
-    return sum(stop - start for span in batches.spans() for start, stop in speakers(span, most))
+    most = most_sampled(problem)
+    return sum(
+        stop - start for span in batches.spans() for start, stop in sampled_rounds(span, most)
+    )
 
 
-def speakers(span: Span, most: int) -> list[tuple[int, int]]:
+def sampled_rounds(span: Span, most: int) -> list[tuple[int, int]]:
     """Rounds that are played, cut at blocks: all of a small batch, whole blocks of a large one."""
     if span.stop - span.start >= most + BLOCK:
         first = -(-span.start // BLOCK) * BLOCK
@@ -133,7 +135,7 @@ class _Play:
 
     def __init__(self, course: Course, problem: Problem, seed: int, trials: range) -> None:
         self._course = course
-        self._most = most_speakers(problem)
+        self._most = most_sampled(problem)
         self._world = problem.world(seed, trials)
         key = np.random.SeedSequence(seed, spawn_key=(trials.start, 9))
         self._noise = np.random.default_rng(key)
@@ -142,21 +144,21 @@ class _Play:
         self._regret, self._uniform = np.zeros(len(trials)), np.zeros(len(trials))
         self._model = self._learnt(0, 0)
 
-    def run(self) -> Played:
+    def run(self) -> SimulatedRegret:
         """All batches."""
         for span in self._course.schedule.spans():
             self._batch(span)
             self._add_noise(self._course.noise[span.index])
             self._model = self._learnt(span.index + 1, span.stop)
-        return Played(self._regret, self._uniform)
+        return SimulatedRegret(self._regret, self._uniform)
 
     def _batch(self, span: Span) -> None:
-        rounds = speakers(span, self._most)
+        rounds = sampled_rounds(span, self._most)
         weight = (span.stop - span.start) / sum(stop - start for start, stop in rounds)
         for start, stop in rounds:
-            self._speak(self._world.users(start, stop), weight)
+            self._play_users(self._world.users(start, stop), weight)
 
-    def _speak(self, users: Users, weight: float) -> None:
+    def _play_users(self, users: Users, weight: float) -> None:
         """Users who stand for ``weight`` each choose, are rewarded and contribute."""
         rounds = users.uniforms.shape[1]
         arm = self._course.policy.sample(self._model, users.features, rounds, self._noise)

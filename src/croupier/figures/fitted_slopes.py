@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from croupier.figures.data import Series
-from croupier.simulation.sweep import Job, Outcome
+from croupier.simulation.sweep import SweepJob, SweepOutcome
 
 
 @dataclass(frozen=True)
-class Slope:
+class FittedSlope:
     """A fitted power; the error is NaN for a single trial."""
 
     power: float
@@ -31,22 +31,22 @@ class Slope:
         return {"power": self.power, "standard_error": error}
 
 
-def fitted_slope(series: Series, outcomes: Mapping[Job, Outcome]) -> Slope:
+def fitted_slope(series: Series, outcomes: Mapping[SweepJob, SweepOutcome]) -> FittedSlope:
     """Least squares on logarithms of the means; the error by leaving out a trial at a time.
 
-    Trials are left out at all places at once, because they share their users.
+    Trials are left out at all positions at once, because they share their users.
     """
     last = np.array([outcomes[job].regret[:, -1] for job in series.jobs])
-    places = np.log(series.at)
+    positions = np.log(series.at)
     trials = last.shape[1]
     if trials == 1:
-        return Slope(_power(places, last[:, 0]), math.nan)
+        return FittedSlope(_power(positions, last[:, 0]), math.nan)
     total = last.sum(axis=1, keepdims=True)
-    without = [_power(places, mean) for mean in ((total - last) / (trials - 1)).T]
+    without = [_power(positions, mean) for mean in ((total - last) / (trials - 1)).T]
     error = math.sqrt((trials - 1) * float(np.var(without)))
-    return Slope(_power(places, total[:, 0] / trials), error)
+    return FittedSlope(_power(positions, total[:, 0] / trials), error)
 
 
-def _power(places: NDArray[np.float64], means: NDArray[np.float64]) -> float:
-    centred = places - places.mean()
+def _power(positions: NDArray[np.float64], means: NDArray[np.float64]) -> float:
+    centred = positions - positions.mean()
     return float(centred @ np.log(means) / (centred @ centred))

@@ -10,7 +10,7 @@ from croupier.policies.randucb import RandUcb
 from croupier.policies.sampling import Sampling
 from croupier.policies.ucb import Ucb
 from croupier.protocols.base import Mechanism, Release, RunningSum
-from croupier.simulation.kernels.tables import (
+from croupier.simulation.kernels.arrays import (
     DETERMINANT,
     EVERY,
     OPTIMIST,
@@ -23,7 +23,7 @@ KINDS: dict[type[Policy], int] = {Ucb: OPTIMIST, Sampling: SAMPLER, RandUcb: WID
 RULES = {"every": EVERY, "rare": RARE, "determinant": DETERMINANT}
 
 
-def fits(plan: Plan) -> bool:
+def supports(plan: Plan) -> bool:
     """Whether kernels can play the plan: its policy, its publication and how it adds noise."""
     known = type(plan.policy) in KINDS and plan.publication.name in RULES
     return known and _noise_can_be_drawn_ahead(plan.mechanism)

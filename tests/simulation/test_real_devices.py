@@ -13,7 +13,7 @@ from croupier.protocols.amplified_gaussian import AmplifiedGaussianRelease
 from croupier.protocols.base import Floats
 from croupier.protocols.vector_release import VectorSumRelease
 from croupier.shuffler import Messages
-from croupier.simulation.devices import FALSE_ALARM, DeviceCheck, check_devices
+from croupier.simulation.real_devices import FALSE_ALARM, DeviceCheck, check_devices
 
 SECONDS = 1.0
 

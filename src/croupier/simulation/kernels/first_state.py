@@ -7,8 +7,7 @@ import numpy as np
 from croupier.plan import Plan
 from croupier.policies.sampling import Sampling
 from croupier.policies.ucb import Ucb
-from croupier.simulation.kernels.fitting import RULES
-from croupier.simulation.kernels.tables import (
+from croupier.simulation.kernels.arrays import (
     GROWTH,
     KNOWN,
     RULE,
@@ -16,15 +15,16 @@ from croupier.simulation.kernels.tables import (
     VOLUME,
     WEIGHT,
     Coding,
-    Memory,
-    memory,
+    TrialState,
+    empty_state,
 )
+from croupier.simulation.kernels.support import RULES
 
 
-def first_memory(plan: Plan, arms: int, levels: int) -> Memory:
+def first_state(plan: Plan, arms: int, levels: int) -> TrialState:
     """The state before anything is learnt, with the first model."""
     layout, rule = plan.layout, plan.publication
-    made = memory(layout.dim, arms, layout.size, levels, every=rule.name == "every")
+    made = empty_state(layout.dim, arms, layout.size, levels, every=rule.name == "every")
     if isinstance(plan.policy, Ucb):
         regularizer, scale = plan.policy.numbers(0, 0.0, layout.dim)
         made.numbers[SCALE], made.numbers[WEIGHT] = scale, regularizer

@@ -23,10 +23,8 @@ Floats = NDArray[np.float64]
 BLOCK = 256
 """Rounds that are drawn at once."""
 
-BLOCKS_AT_ONCE = 16
-"""Blocks of a longer draw."""
-
-_INSTANCE, _FEATURES, _REWARDS = 0, 1, 2
+INSTANCE, FEATURES, REWARDS = 0, 1, 2
+"""Random streams of a trial."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,115 +128,8 @@ class World(ABC):
 
     def uniforms(self, block: int) -> Floats:
         """What decides rewards ``(trials, BLOCK)``."""
-        draws = [self.generator(trial, _REWARDS, block).random(BLOCK) for trial in self._trials]
+        draws = [self.generator(trial, REWARDS, block).random(BLOCK) for trial in self._trials]
         return np.array(draws)
-
-
-@dataclass(frozen=True)
-class Synthetic(Problem):
-    """A problem whose instances are drawn: a parameter theta*, and arm sets."""
-
-    @abstractmethod
-    def parameter(self, rng: np.random.Generator) -> Floats:
-        """theta* ``(dim,)`` of one instance."""
-
-    @abstractmethod
-    def features(self, rng: np.random.Generator, count: int) -> Floats:
-        """``count`` arm sets ``(count, arms, dim)``."""
-
-    def visitor(self, round_index: int) -> int:
-        """Which user comes in a round; everybody is new unless a problem says otherwise."""
-        return round_index
-
-    @property
-    def prebuilt(self) -> int:
-        """Arm sets that are drawn at the start and come in turn; 0 where each is drawn in time."""
-        return 1 if self.common_arms else 0
-
-    def world(self, seed: int, trials: range) -> World:
-        """Mean rewards are linear in the features."""
-        return DrawnWorld(self, seed, trials)
-
-
-class DrawnWorld(World):
-    """Instances of a synthetic problem."""
-
-    def __init__(self, problem: Synthetic, seed: int, trials: range) -> None:
-        super().__init__(problem, seed, trials)
-        self._problem = problem
-        draws = [problem.parameter(self.generator(trial, _INSTANCE, 0)) for trial in trials]
-        self._theta = np.array(draws)
-        self._shared = self._arm_sets(0, problem.prebuilt) if problem.prebuilt else None
-        if self._shared is not None:
-            checked(Users(*self._shared, np.empty(0)), problem.feature_norm)
-
-    def pool(self) -> tuple[Floats, Floats] | None:
-        """The prebuilt arm sets."""
-        return self._shared
-
-    def block(self, index: int) -> Users:
-        """A drawn block; what is prebuilt was checked when it was."""
-        if self._shared is None:
-            return super().block(index)
-        if self._cached is None or self._cached[0] != index:
-            self._cached = index, self.draw(index)
-        return self._cached[1]
-
-    def _arm_sets(self, block: int, count: int) -> tuple[Floats, Floats]:
-        sets = [
-            self._problem.features(self.generator(t, _FEATURES, block), count) for t in self._trials
-        ]
-        features = arms_innermost(np.array(sets))
-        return features, np.einsum("trkd,td->trk", features, self._theta)
-
-    def _visitors(self, block: int) -> tuple[Floats, Floats]:
-        """Arm sets of the users who come in a block of rounds."""
-        if self._shared is not None:
-            return self._in_turn(*self._shared, block * BLOCK)
-        people = np.array([self._problem.visitor(block * BLOCK + i) for i in range(BLOCK)])
-        shape = (len(self._trials), BLOCK, self._problem.dim, self._problem.arms)
-        features = np.empty(shape).swapaxes(-1, -2)
-        means = np.empty(features.shape[:-1])
-        for home in np.unique(people // BLOCK):
-            here = people // BLOCK == home
-            known, liked = self._arm_sets(int(home), BLOCK)
-            features[:, here] = known[:, people[here] % BLOCK]
-            means[:, here] = liked[:, people[here] % BLOCK]
-        return features, means
-
-    @staticmethod
-    def _in_turn(features: Floats, means: Floats, start: int) -> tuple[Floats, Floats]:
-        """Prebuilt arm sets of a block of rounds, copied only if a block does not fit the pool."""
-        sets = features.shape[1]
-        if sets == 1:
-            return features, means
-        if sets % BLOCK == 0:
-            rows: Any = slice(start % sets, start % sets + BLOCK)
-        else:
-            rows = (start + np.arange(BLOCK)) % sets
-        return features[:, rows], means[:, rows]
-
-    def draw(self, index: int) -> Users:
-        """Users drawn from the problem's law."""
-        features, means = self._visitors(index)
-        return Users(features, means, self.uniforms(index))
-
-
-class PooledWorld(DrawnWorld):
-    """Instances with a pool: what decides rewards is drawn for many blocks at once."""
-
-    _drawn: tuple[int, Floats] | None = None
-
-    def uniforms(self, block: int) -> Floats:
-        """What decides rewards ``(trials, BLOCK)``, cut from a longer draw."""
-        place, inside = divmod(block, BLOCKS_AT_ONCE)
-        if self._drawn is None or self._drawn[0] != place:
-            rows = [self._row(trial, place) for trial in self._trials]
-            self._drawn = place, np.array(rows)
-        return self._drawn[1][:, inside * BLOCK : (inside + 1) * BLOCK]
-
-    def _row(self, trial: int, place: int) -> Floats:
-        return self.generator(trial, _REWARDS, place).random(BLOCKS_AT_ONCE * BLOCK)
 
 
 def arms_innermost(features: Floats) -> Floats:

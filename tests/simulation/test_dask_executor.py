@@ -17,11 +17,16 @@ from typing import Any
 import pytest
 
 from croupier.errors import MissingExtraError
-from croupier.simulation import cluster as clusters
-from croupier.simulation.cluster import Cluster, check_workers, connected, refuse_strangers
+from croupier.simulation import dask_executor as clusters
 from croupier.simulation.compare import LINUCB, VECTOR, Arena, line_up
-from croupier.simulation.places import WorkerError
-from croupier.simulation.sweep import Job, over_seeds, sweep
+from croupier.simulation.dask_executor import (
+    DaskCluster,
+    check_workers,
+    connected,
+    refuse_strangers,
+)
+from croupier.simulation.executors import WorkerError
+from croupier.simulation.sweep import SweepJob, over_seeds, sweep
 
 LocalCluster = pytest.importorskip("distributed").LocalCluster
 
@@ -42,7 +47,7 @@ def local_cluster(workers: int) -> Any:
     )
 
 
-def jobs(horizon: int = 120) -> list[Job]:
+def jobs(horizon: int = 120) -> list[SweepJob]:
     arena = Arena(
         dim=3, horizon=horizon, batch_size=20, epsilon=10.0, delta=0.1, calibration="released",
         arms=5,
@@ -137,7 +142,7 @@ def test_results_that_are_all_there_need_no_cluster(tmp_path: Path) -> None:
 
 def test_a_task_that_always_ends_its_worker_is_named(cluster: Any) -> None:
     with pytest.raises(WorkerError, match=r"^7 ended its worker at tcp://.* again and again"):
-        list(Cluster(cluster.scheduler_address).run(os._exit, [7]))
+        list(DaskCluster(cluster.scheduler_address).run(os._exit, [7]))
 
 
 @pytest.mark.parametrize(
@@ -148,7 +153,7 @@ def test_an_error_of_a_task_is_that_error(
     cluster: Any, play: Any, task: object, kind: type[Exception]
 ) -> None:
     with pytest.raises(kind):
-        list(Cluster(cluster.scheduler_address).run(play, [task]))
+        list(DaskCluster(cluster.scheduler_address).run(play, [task]))
 
 
 def test_a_sweep_that_is_stopped_leaves_no_tasks_behind(cluster: Any) -> None:
@@ -163,7 +168,7 @@ def test_a_sweep_that_is_stopped_leaves_no_tasks_behind(cluster: Any) -> None:
 
 def test_a_worker_with_another_croupier_is_named(cluster: Any) -> None:
     def without(*rooms: str) -> None:  # a local function travels by value
-        from croupier.simulation import cluster as there
+        from croupier.simulation import dask_executor as there
 
         there.source.cache_clear()
         there.ABOVE.symmetric_difference_update(rooms)

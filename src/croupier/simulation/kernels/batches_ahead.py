@@ -11,9 +11,9 @@ from croupier.plan import Plan
 from croupier.policies.sampling import Sampling
 from croupier.policies.ucb import Ucb
 from croupier.protocols.base import FreshNoise, Release
-from croupier.simulation.kernels.tables import MOST, Floats, Lessons, Whole, ready
-from croupier.simulation.problems import BLOCK
-from croupier.theory.schedules import Schedule
+from croupier.schedules import Schedule
+from croupier.simulation.kernels.arrays import MOST, BatchInputs, Floats, Whole, ready
+from croupier.simulation.problem import BLOCK
 
 AT_ONCE = 16 * BLOCK
 """Rounds that are played in one call where arm sets are prebuilt, and batches drawn ahead."""
@@ -22,7 +22,7 @@ NUMBERS_AHEAD = 2**18
 """Numbers of noise that are drawn ahead."""
 
 
-class Batches:
+class BatchSizes:
     """The complete batches of a schedule, a few at a time."""
 
     def __init__(self, schedule: Schedule) -> None:
@@ -36,20 +36,20 @@ class Batches:
 
     def stops(self, first: int, count: int) -> Whole:
         """Rounds after which these batches end."""
-        places = np.arange(first, first + count)
+        indices = np.arange(first, first + count)
         last = self._sizes.size - 1
-        beyond = np.maximum(places - last, 0) * self._sizes[last]
-        return np.asarray(self._stops[np.minimum(places, last)] + beyond)
+        beyond = np.maximum(indices - last, 0) * self._sizes[last]
+        return np.asarray(self._stops[np.minimum(indices, last)] + beyond)
 
 
-class LessonsAhead:
+class BatchesAhead:
     """The batches of a plan with their noise, some after the other."""
 
     def __init__(self, plan: Plan, noise: np.random.Generator, server: np.random.Generator) -> None:
         self._plan = plan
         self._noise = noise
         self._running = plan.mechanism.running_sum(server)
-        self.batches = Batches(plan.schedule)
+        self.batches = BatchSizes(plan.schedule)
         self.levels = max(1, *(len(one.roundings) for one in plan.mechanism.releases))
         stated = max(release.noise_std for release in plan.mechanism.releases)
         self._silent = type(self._running) is FreshNoise and stated == 0
@@ -60,24 +60,24 @@ class LessonsAhead:
         """Whether all have been drawn."""
         return self._next == self.batches.count
 
-    def draw(self) -> Lessons:
+    def draw(self) -> BatchInputs:
         """The next ones."""
         plan, first = self._plan, self._next
         most = max(1, NUMBERS_AHEAD // (self.levels * plan.layout.size))
         count = min(self.batches.count - first, AT_ONCE, most)
         self._next += count
-        stops, places = self.batches.stops(first, count), range(first, first + count)
-        runs = list(plan.mechanism.runs(places))
+        stops, indices = self.batches.stops(first, count), range(first, first + count)
+        runs = list(plan.mechanism.runs(indices))
         noise, variances = self._noise_ahead(count, runs)
         spread = 1 + plan.layout.matrix_noise_factor**2 / 2
-        return Lessons(
+        return BatchInputs(
             stops,
             self.batches.sizes(first, count),
             noise,
             variances * spread,
             np.concatenate([np.tile(self._codes(one), (many, 1, 1)) for one, many in runs]),
             np.concatenate([np.full(many, len(one.roundings)) for one, many in runs]),
-            np.asarray(plan.mechanism.completed(places), dtype=np.int64),
+            np.asarray(plan.mechanism.completed(indices), dtype=np.int64),
             *_numbers(plan, stops, variances),
         )
 

@@ -7,9 +7,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from croupier.simulation.kernels.algebra import log_determinant
-from croupier.simulation.kernels.compiled import allocating, inlined
-from croupier.simulation.kernels.tables import GROWTH, RARE, RULE, SAMPLER, VOLUME, Whole
+from croupier.simulation.kernels.arrays import GROWTH, RARE, RULE, SAMPLER, VOLUME, Whole
+from croupier.simulation.kernels.compilation import allocating, inlined
+from croupier.simulation.kernels.linear_algebra import log_determinant
 
 Floats = NDArray[np.float64]
 

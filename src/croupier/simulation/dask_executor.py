@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from croupier.errors import MissingExtraError
-from croupier.simulation.places import Result, Task, WorkerError
+from croupier.simulation.executors import Result, Task, WorkerError
 
 SECONDS = 5
 """How long a scheduler may take to answer, and to have a worker."""
@@ -30,7 +30,7 @@ ABOVE = {"cli", "figures", "service"}
 
 
 @dataclass(frozen=True)
-class Cluster:
+class DaskCluster:
     """The workers of the Dask scheduler at ``address``, as tcp://host:port or tls://host:port."""
 
     address: str
@@ -139,8 +139,16 @@ def check_workers(client: Any, address: str) -> None:
             f"the scheduler at {address} has no workers; start one with: dask worker {address}"
         ) from error
     for package in PACKAGES:
-        refuse_strangers(package, version(package), _asked(client, version, package))
+        refuse_strangers(package, _own_version(package), _asked(client, version, package))
     refuse_strangers("croupier's source", source(), _asked(client, source))
+
+
+def _own_version(package: str) -> str:
+    """What is installed here; numba alone may not be."""
+    try:
+        return version(package)
+    except PackageNotFoundError as error:
+        raise MissingExtraError(package, "simulate") from error
 
 
 def _asked(client: Any, question: Callable[..., str], *words: str) -> dict[str, Any]:

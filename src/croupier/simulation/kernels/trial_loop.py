@@ -1,0 +1,214 @@
+"""The inner loop: score all arms, choose, be rewarded, contribute, learn."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from croupier.simulation.kernels.arrays import (
+    EVERY,
+    FLIPPED,
+    GRID,
+    KEPT,
+    KNOWN,
+    MOST,
+    OPEN_BATCH,
+    OPTIMIST,
+    POINT,
+    PUBLISHED,
+    REGRET,
+    RULE,
+    SAMPLER,
+    SCALE,
+    BatchInputs,
+    Coding,
+    RegretRecord,
+    TrialState,
+    UserBlock,
+    Whole,
+)
+from croupier.simulation.kernels.compilation import compiled, inlined
+from croupier.simulation.kernels.linear_algebra import halve
+from croupier.simulation.kernels.model_update import (
+    close_sums,
+    decode_matrix,
+    decode_vector,
+    learn_inverse,
+    learn_posterior,
+    update,
+)
+from croupier.simulation.kernels.publication import publish
+from croupier.simulation.kernels.scoring import first_best, score, withhold
+
+Floats = NDArray[np.float64]
+
+
+@inlined
+def choose(
+    kind: int, row: int, turn: int, scale: float, block: UserBlock, state: TrialState
+) -> int:
+    """The arm of a round with the arm set ``row`` and the policy's draw ``turn``."""
+    scores = state.scores
+    draw = block.draws[0 if kind == OPTIMIST else turn]
+    score(
+        kind, block.features[row], draw, scale, state.shown_theta, state.shown_matrix,
+        state.shown_half, state.strayed, scores, state.spare,
+    )  # fmt: skip
+    if block.available.shape[0] > 0:
+        withhold(scores, block.available[row])
+    return first_best(scores)
+
+
+@inlined
+def contribute(x: Floats, gain: float, stretch: Floats, total: Floats) -> None:
+    """Add the contribution of a user with the features ``x (dim,)``."""
+    dim = x.size
+    place = 0
+    for i in range(dim):
+        total[i] += gain * x[i]
+        for j in range(i, dim):
+            total[dim + place] += stretch[place] * (x[i] * x[j])
+            place += 1
+
+
+@inlined
+def encode(
+    x: Floats, gain: float, stretch: Floats, low: Floats, high: Floats, code: Floats
+) -> None:
+    """The same contribution, clipped to its range and counted from where that starts."""
+    dim = x.size
+    for i in range(dim):
+        code[i] = min(max(gain * x[i], low[i]), high[i]) - low[i]
+    place = dim
+    for i in range(dim):
+        for j in range(i, dim):
+            value = stretch[place - dim] * (x[i] * x[j])
+            code[place] = min(max(value, low[place]), high[place]) - low[place]
+            place += 1
+
+
+@inlined
+def add_steps(code: Floats, rounding: Floats, luck: Floats, steps: Floats) -> None:
+    """A contribution in whole steps of a grid, the last one at random."""
+    grid, most = rounding[GRID], rounding[MOST]
+    flipped, kept = rounding[FLIPPED], rounding[KEPT]
+    for place in range(code.size):
+        scaled = grid * code[place]
+        whole = min(np.floor(scaled), most)
+        chance = flipped + kept * (scaled - whole)
+        steps[place] += whole + (1.0 if luck[place] < chance else 0.0)
+
+
+@inlined
+def take_part(
+    gain: float, batch: int, rounding: int, block: UserBlock, batches: BatchInputs, coding: Coding,
+    state: TrialState,
+) -> int:  # fmt: skip
+    """Add the contribution of the arm that was played; the roundings used so far."""
+    if not coding.rounded:
+        contribute(state.played, gain, coding.stretch, state.total)
+        return rounding
+    code, sums = state.code, int(batches.sums[batch])
+    encode(state.played, gain, coding.stretch, coding.low, coding.high, code)
+    for level in range(sums):
+        luck = block.roundings[rounding + level]
+        add_steps(code, batches.codes[batch, level], luck, state.steps[level])
+    return rounding + sums
+
+
+@inlined
+def learn_optimist(
+    open_batch: int, noisy: bool, batches: BatchInputs, coding: Coding, state: TrialState
+) -> None:
+    """The next model of ``ucb``, from the last one where a single user was added in the clear."""
+    weight, alone = batches.regularizers[open_batch], batches.sizes[open_batch] == 1 and not noisy
+    if alone and update(
+        weight, state.played, state.vector, state.matrix, state.half, state.theta,
+        state.weights, state.numbers, state.counts,
+    ):  # fmt: skip
+        return
+    decode_matrix(state.total, batches.noise, open_batch, coding.shrink, state.gram)
+    learn_inverse(
+        noisy, weight, state.gram, state.matrix, state.values, state.axes, state.weights,
+        state.numbers, state.counts, state.vector, state.half, state.theta,
+    )  # fmt: skip
+
+
+@inlined
+def learn(
+    kind: int, open_batch: int, noisy: bool, batches: BatchInputs, coding: Coding, state: TrialState
+) -> None:
+    """The next model, from all that was released so far."""
+    if coding.rounded:
+        close_sums(
+            batches.closing[open_batch], batches.codes[open_batch], coding.low, state.steps,
+            state.closed, state.total,
+        )  # fmt: skip
+    decode_vector(state.total, batches.noise, open_batch, state.vector)
+    if kind == OPTIMIST:
+        learn_optimist(open_batch, noisy, batches, coding, state)
+        return
+    decode_matrix(state.total, batches.noise, open_batch, coding.shrink, state.gram)
+    learn_posterior(
+        batches.hidden[open_batch], kind == SAMPLER, state.gram, state.vector, state.theta,
+        state.matrix, state.values, state.axes, state.weights, state.counts,
+    )  # fmt: skip
+    halve(state.matrix, state.half)
+
+
+@inlined
+def shown(kind: int, state: TrialState) -> bool:
+    """Whether the model that was learnt is published."""
+    return state.counts[RULE] == EVERY or publish(
+        kind, state.theta, state.matrix, state.half, state.shown_theta, state.shown_matrix,
+        state.shown_half, state.gram, state.numbers, state.counts,
+    )  # fmt: skip
+
+
+@compiled
+def play(
+    kind: int,
+    start: int,
+    block: UserBlock,
+    batches: BatchInputs,
+    coding: Coding,
+    state: TrialState,
+    track: RegretRecord,
+    chosen: Whole,
+) -> None:
+    """Rounds from ``start`` on; ``chosen`` takes the arms if it has room for them."""
+    features, given, stops, played = block.features, block.given, batches.stops, state.played
+    numbers, counts = state.numbers, state.counts
+    noisy = batches.noise.shape[0] > 0 or coding.rounded
+    settled = kind == OPTIMIST and block.common and block.available.shape[0] == 0
+    open_batch, point, known = counts[OPEN_BATCH], counts[POINT], counts[KNOWN]
+    regret, scale, row, rounding = numbers[REGRET], numbers[SCALE], block.first, 0
+    for index in range(block.uniforms.size):
+        arm = given[index] if index < given.size else known
+        if arm < 0:
+            arm = choose(kind, row, index - given.size, scale, block, state)
+            known = arm if settled else -1
+        if chosen.size > index:
+            chosen[index] = arm
+
+        mean = block.means[row, arm]
+        regret += block.best[row] - mean
+        for i in range(played.size):
+            played[i] = features[row, i, arm]
+        gain = (1.0 if block.uniforms[index] < mean else 0.0) - coding.offset
+        batch = min(open_batch, stops.size - 1)
+        rounding = take_part(gain, batch, rounding, block, batches, coding, state)
+
+        row = row + 1 if row + 1 < features.shape[0] else 0
+        done = start + index + 1
+        if point < track.rounds.size and track.rounds[point] == done:
+            track.curve[point] = regret
+            point += 1
+        if open_batch < stops.size and stops[open_batch] == done:
+            learn(kind, open_batch, noisy, batches, coding, state)
+            if shown(kind, state):
+                counts[PUBLISHED] += 1
+                scale, known = batches.scales[open_batch], -1
+            open_batch += 1
+    counts[OPEN_BATCH], counts[POINT], counts[KNOWN] = open_batch, point, known
+    numbers[REGRET], numbers[SCALE] = regret, scale
