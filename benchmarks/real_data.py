@@ -80,6 +80,7 @@ def jobs(problem: DataProblem, users: int) -> Iterator[SweepJob]:
         first = users // 10_000 if label == "non-private" and users > 300_000 else None
         plan = Plan.calibrate(
             protocol,
+            honest_fraction=1.0,
             dim=problem.dim,
             horizon=users,
             batch_size=first,

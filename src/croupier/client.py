@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from croupier.arguments import whole
 from croupier.coins import Coins, SystemCoins
-from croupier.contribution import checked_constant, checked_features, contribution
+from croupier.contribution import checked_constant, checked_features, contribution, unit_features
 from croupier.errors import RefusedError
 from croupier.model import Model
 from croupier.plan import Plan
@@ -37,7 +37,7 @@ class Client:
     @property
     def remaining(self) -> int:
         """Reports that the plan still allows this user."""
-        return self._plan.terms.max_participations - len(self._reported)
+        return self._plan.participations - len(self._reported)
 
     def update(self, model: Model, batch: int | None = None) -> None:
         """Take a newer model and the index of the open batch; going back is refused.
@@ -63,7 +63,8 @@ class Client:
         available = None if mask is None else np.asarray(mask, dtype=bool)
         if available is not None and available.shape != checked.shape[:1]:
             raise ValueError(f"mask must have shape {checked.shape[:1]}, got {available.shape}")
-        return self._plan.policy.choose(self._model, checked, self._coins, available)
+        unit = unit_features(layout, checked)
+        return self._plan.policy.choose(self._model, unit, self._coins, available)
 
     def report(self, feature: ArrayLike, reward: float) -> Report:
         """The randomised contribution for the open batch; spends one participation."""
@@ -71,7 +72,7 @@ class Client:
         if batch in self._reported:
             raise RefusedError(f"this device has already reported in batch {batch}")
         if self.remaining == 0:
-            allowed = self._plan.terms.max_participations
+            allowed = self._plan.participations
             raise RefusedError(f"this device has used all of its {allowed} participations")
         checked_constant(self._plan.layout, np.asarray(feature, dtype=float), "feature")
         row = contribution(self._plan.layout, feature, reward)

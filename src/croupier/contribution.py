@@ -19,8 +19,8 @@ from croupier.arguments import finite, positive, whole
 
 Floats = NDArray[np.float64]
 
-# Features may exceed their norm by rounding; the contribution is clipped exactly.
-NORM_SLACK = 1e-9
+# Features may exceed their norm by rounding, as 32-bit ones do; what is sent is clipped exactly.
+NORM_SLACK = 1e-6
 
 UNIT_POWER = 40
 UNIT = 2.0**-UNIT_POWER
@@ -64,7 +64,7 @@ class Layout:
             raise ValueError(f"reward_range must rise, got {self.reward_range!r}")
         if not self.scaled and self.weight != 1:
             raise ValueError(f"weight must be 1 in the paper's layout, got {self.weight!r}")
-        if max(self.feature_norm, self.weight * self.feature_norm**2) > MOST:
+        if max(self.norm, self.weight * self.norm**2) > MOST:
             raise ValueError(
                 f"feature_norm and weight must keep contributions at most {MOST:g}, "
                 f"got {self.feature_norm!r} and {self.weight!r}"
@@ -81,6 +81,11 @@ class Layout:
             raise ValueError(
                 f"constant value must be between 0 and the norm {self.feature_norm}, got {value!r}"
             )
+
+    @property
+    def norm(self) -> float:
+        """Of features behind :func:`unit_features`: 1, or what the paper's layout is given."""
+        return 1.0 if self.scaled else self.feature_norm
 
     @property
     def centred(self) -> bool:
@@ -132,7 +137,7 @@ class Layout:
         vector = np.full(self.dim, -self._largest_entry if self.scaled else -1.0)
         if not self.scaled:
             return np.concatenate([vector, np.full(rows.size, -1.0)])
-        half = self.feature_norm**2 / 2
+        half = self.norm**2 / 2
         matrix = np.where(rows == columns, 0.0, -half * self.stretch)
         return -_units_up(-np.concatenate([vector, matrix]))
 
@@ -142,19 +147,19 @@ class Layout:
         rows, columns = self.triangle
         if not self.scaled:
             return np.ones(self.size)
-        square = self.feature_norm**2
+        square = self.norm**2
         matrix = np.where(rows == columns, square, square / 2) * self.stretch
         return _units_up(np.concatenate([np.full(self.dim, self._largest_entry), matrix]))
 
     @property
     def _largest_entry(self) -> float:
         """Of phi*y, or of phi*(y - 1/2)."""
-        return self.feature_norm * (1 - self.offset)
+        return self.norm * (1 - self.offset)
 
     @property
     def worst_cosine(self) -> float:
         """Between the features of the two users whose swap moves a contribution most."""
-        balanced = min(1.0, (1 - self.offset) ** 2 / (2 * self.weight**2 * self.feature_norm**2))
+        balanced = min(1.0, (1 - self.offset) ** 2 / (2 * self.weight**2 * self.norm**2))
         return balanced if self.centred else -balanced
 
     @property
@@ -170,7 +175,7 @@ class Layout:
         With h the largest |y - offset|, h^2 |phi -+ phi'|^2 + w^2 |phi phi' - ...|^2 is
         2 h^2 r^2 + 2 h^2 s + 2 w^2 (r^4 - s^2) at features of norm r and |<phi, phi'>| = s.
         """
-        norm, weight, half = self.feature_norm**2, self.weight**2, (1 - self.offset) ** 2
+        norm, weight, half = self.norm**2, self.weight**2, (1 - self.offset) ** 2
         if 2 * weight * norm <= half:
             return 2 * self._largest_entry
         return math.sqrt(2 * half * norm + 2 * weight * norm**2 + half**2 / (2 * weight))
@@ -179,7 +184,7 @@ class Layout:
     def device_sensitivity(self) -> float:
         """Largest Euclidean change of what ``contribution`` makes, rounded up.
 
-        The quantised factors are a legal user: q / 2**20 has norm at most ``feature_norm`` and
+        The quantised factors are a legal user: q / 2**20 has norm at most ``norm`` and
         the reward is in [0, 1], both tested in integers. Their exact products therefore lie
         within ``sensitivity``, and a stretch that was rounded down brings every coordinate of
         two users closer. What is left is the truncation of a stretched product to whole units:
@@ -217,7 +222,7 @@ class Layout:
     def unit_reward(self, reward: float) -> float:
         """A reward of the declared range as a number in [0, 1]."""
         low, high = self.reward_range
-        value = finite("reward", reward)
+        value = float(reward) if isinstance(reward, bool | np.bool) else finite("reward", reward)
         if not low <= value <= high:
             raise ValueError(f"reward must be in [{low}, {high}], got {reward!r}")
         return (value - low) / (high - low)
@@ -242,10 +247,18 @@ def checked_constant(layout: Layout, features: Floats, name: str = "features") -
         return features
     index, value = layout.constant
     apart = np.abs(features[..., index] - value)
-    if apart.size and apart.max() > NORM_SLACK:
+    if apart.size and apart.max() > NORM_SLACK * layout.feature_norm:
         found = float(features[..., index].flat[int(apart.argmax())])
         raise ValueError(f"{name} must have the constant {value!r} at index {index}, got {found!r}")
     return features
+
+
+def unit_features(layout: Layout, features: Floats) -> Floats:
+    """Checked features in units of their norm: what every room behind this one works with.
+
+    The paper's constants are stated for features as they are, so its layout keeps them.
+    """
+    return features / layout.feature_norm if layout.scaled else features
 
 
 def contribution(layout: Layout, feature: ArrayLike, reward: float) -> Floats:
@@ -256,7 +269,7 @@ def contribution(layout: Layout, feature: ArrayLike, reward: float) -> Floats:
     row = checked_features(layout, feature, "feature")
     if row.shape != (layout.dim,):
         raise ValueError(f"feature must have shape ({layout.dim},), got {row.shape}")
-    entries = _inside(_truncated(row), layout.feature_norm)
+    entries = _inside(_truncated(unit_features(layout, row)), layout.norm)
     gain = min(int(math.ldexp(layout.unit_reward(reward), FACTOR_POWER)), 2**FACTOR_POWER)
     gain -= int(math.ldexp(layout.offset, FACTOR_POWER))
     units = [entry * gain for entry in entries] + _matrix_units(layout, entries)

@@ -49,7 +49,25 @@ def plan_document(plan: Plan) -> dict[str, Any]:
             name: guarantee_document(guarantee, delta)
             for name, guarantee in plan.guarantees().items()
         },
+        "fewer_honest": fewer_honest(plan),
     }
+
+
+FEWER = (0.9, 0.8, 0.6, 0.4, 0.2, 0.1)
+"""Shares of honest users for which people are told what is left."""
+
+
+def fewer_honest(plan: Plan) -> list[dict[str, Any]]:
+    """The epsilon at the budget's delta where fewer users are honest than the plan relies on."""
+    if plan.mechanism.trust != "shuffle" or plan.budget is None or not plan.promise.proved:
+        return []
+    delta = plan.budget.delta
+    shares = [share for share in FEWER if share < plan.mechanism.honest_fraction]
+    found = [plan.with_honest(share).epsilon(delta) for share in shares]
+    return [
+        {"honest_fraction": share, "epsilon": finite_or_null(epsilon)}
+        for share, epsilon in zip(shares, found, strict=True)
+    ]
 
 
 def guarantee_document(guarantee: Guarantee, delta: float | None) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import rfc8785
 from numpy.typing import NDArray
 
 from croupier.errors import DocumentError
@@ -90,8 +91,8 @@ _ARRAYS = ("theta", "matrix")
 
 
 def canonical(content: dict[str, Any]) -> bytes:
-    """The bytes that are hashed: sorted keys, no spaces, shortest floats that round-trip."""
-    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    """The bytes that are hashed and signed: JSON as RFC 8785 spells it, in any language."""
+    return rfc8785.dumps(content)
 
 
 def load_document(text: str, kind: str) -> dict[str, Any]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from croupier.arguments import fraction
 from croupier.coins import SystemCoins
 from croupier.contribution import Layout
 from croupier.documents import plan_document, plan_parts
@@ -21,10 +23,18 @@ from croupier.policies.publication import EVERY, Publication
 from croupier.policies.sampling import Sampling
 from croupier.policies.ucb import Ucb
 from croupier.privacy.budget import Budget
+from croupier.privacy.composition import composed_epsilon
 from croupier.privacy.gdp import mu_of
 from croupier.privacy.guarantee import Guarantee
 from croupier.protocols import registry
-from croupier.protocols.base import Mechanism, Protocol, Release, ShuffleRelease, Terms
+from croupier.protocols.base import (
+    Mechanism,
+    Protocol,
+    Release,
+    ShuffleRelease,
+    Terms,
+    most_draws,
+)
 from croupier.schedules import (
     FixedBatches,
     GrowingBatches,
@@ -43,9 +53,26 @@ DEFAULT_OVERHEAD = 0.05
 CENTRED_WEIGHT = 0.6
 """Of the matrix block where rewards are centred (MATH 6.5, point 5)."""
 
+DEFAULT_HONEST = 0.8
+"""Of a batch's users, unless named: others may drop out or work together against a user."""
+
 CLIPPED = "the device clips features and rewards to their declared bounds"
 COMPLETE = "batches are released complete, by a shuffler that does not collude with the analyzer"
+ONE_ACCOUNT = "one account is one user"
 SWAPPED_ONCE = "a user is in at most {} of the batches, at most once in each"
+HONEST = "{} users of every batch are honest and keep their coins to themselves"
+COALITION = (
+    "of the other users of a batch at most {} pool what they know, their coins included; "
+    "against all of them together only local is left"
+)
+DRAWN = "a device makes no more than {} reports, those for batches that closed before included"
+
+AGAINST = {
+    "shuffle": "the analyzer and everybody after it",
+    "joint": "a coalition of other users",
+    "local": "the shuffler and the network, from all reports of a device",
+}
+"""Whom each guarantee is against."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +89,15 @@ class Plan:
     budget: Budget | None = None
     publication: Publication = EVERY
 
+    def __post_init__(self) -> None:
+        """Refuse releases of other sizes than the schedule's: their noise would be another's."""
+        made = tuple(release.users for release in self.mechanism.releases)
+        if made != self.schedule.sizes():
+            raise ValueError(
+                f"releases must have the users of the schedule's batches {self.schedule.sizes()}, "
+                f"got {made}"
+            )
+
     @classmethod
     def calibrate(
         cls,
@@ -76,7 +112,7 @@ class Plan:
         batches: str | None = None,
         policy: str | None = None,
         max_participations: int = 1,
-        honest_fraction: float = 1.0,
+        honest_fraction: float | None = None,
         feature_norm: float = 1.0,
         reward_range: tuple[float, float] = (0.0, 1.0),
         confidence: float | None = None,
@@ -94,7 +130,10 @@ class Plan:
 
         Batches are ``growing`` and the policy is ``sampling`` unless named, for the paper's
         calibrations ``fixed`` and ``ucb``. ``batch_size`` and ``horizon`` may be left out for
-        schedules that grow. ``confidence`` is the paper's alpha, 1/horizon unless given.
+        schedules that grow. ``max_participations`` is at most the number of batches.
+        ``honest_fraction`` of every batch's users are relied on: 0.8 unless named where noise is
+        certified, all for the paper's constants. ``confidence`` is the paper's alpha, 1/horizon
+        unless given.
         ``overhead`` is how much more noise than the Gaussian floor may be added to send fewer
         bits. ``strategy`` chooses among the ways of the central model, ``levels`` is the height
         of a tree. ``centred`` reports phi*(y - 1/2) and needs the index and value of a
@@ -103,6 +142,8 @@ class Plan:
         options go to the policy.
         """
         kind = registry.find(protocol)
+        if honest_fraction is None:
+            honest_fraction = _honest(kind, calibration)
         terms = Terms(
             calibration, max_participations, honest_fraction, outside, overhead, strategy, levels
         )
@@ -111,7 +152,10 @@ class Plan:
         budget = None if kind.trust == "none" else _budget(epsilon, delta, protocol)
         named = batches or _default(calibration, FixedBatches.name, GrowingBatches.name)
         first = _first_size(batch_size, named, layout, budget, horizon)
-        made = kind.calibrate(budget, layout, schedule(named, first, horizon), terms)
+        sizes = schedule(named, first, horizon)
+        present = min(terms.max_participations, sizes.batches)
+        terms = replace(terms, max_participations=present)
+        made = kind.calibrate(budget, layout, sizes, terms)
         mechanism = replace(made, honest_fraction=honest_fraction)
         rule = policy_registry.find(policy or _default(calibration, Ucb.name, Sampling.name))
         chosen = rule.calibrate(_setting(mechanism, terms, budget, confidence), **policy_options)
@@ -169,18 +213,53 @@ class Plan:
 
     def guarantees(self) -> dict[str, Guarantee]:
         """Against the analyzer (shuffle), other users (joint), shuffler and network (local)."""
-        present = self.terms.max_participations
-        once = SWAPPED_ONCE.format(present)
+        present, draws = self.participations, self.draws
+        users = (CLIPPED, ONE_ACCOUNT)
+        once = (*users, SWAPPED_ONCE.format(present))
+        crowd, coalition = self._crowd()
         return {
-            "shuffle": self.mechanism.guarantee(present).assuming(CLIPPED, once, COMPLETE),
-            "joint": self.mechanism.joint_guarantee(present).assuming(CLIPPED, once),
-            "local": self.mechanism.local_guarantee().assuming(CLIPPED, "one report alone"),
+            "shuffle": self.promise_of("shuffle", present).assuming(*once, *crowd, COMPLETE),
+            "joint": self.promise_of("joint", present).assuming(*once, *coalition),
+            "local": self.promise_of("local", draws).assuming(*users, DRAWN.format(draws)),
         }
+
+    def promise_of(self, name: str, reports: int) -> Guarantee:
+        """One of the guarantees, for a user in so many batches or with so many reports."""
+        kinds = {
+            "shuffle": self.mechanism.guarantee,
+            "joint": self.mechanism.joint_guarantee,
+            "local": self.mechanism.local_guarantee,
+        }
+        return kinds[name](reports)
+
+    def _crowd(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Who must be honest, where users hide in a crowd: against the analyzer, and others."""
+        if self.mechanism.trust != "shuffle":
+            return (), ()
+        share = self.mechanism.honest_fraction
+        most = "one" if share == 1 else f"{_percent(1 - share)}, or one,"
+        honest = HONEST.format("all" if share == 1 else f"at least {_percent(share)} of the")
+        return (honest,), (COALITION.format(most),)
+
+    def with_honest(self, share: float) -> Guarantee:
+        """What the promise becomes where only this share of a batch's users are honest."""
+        mechanism = replace(self.mechanism, honest_fraction=fraction("share", share))
+        return replace(self, mechanism=mechanism).promise
+
+    @property
+    def draws(self) -> int:
+        """Reports that one device ever makes, whether they are taken or not."""
+        return most_draws(self.participations) if self.deployable else self.participations
+
+    @property
+    def participations(self) -> int:
+        """Batches that one user may be in: what is allowed, and no more than there are."""
+        return min(self.terms.max_participations, self.schedule.batches)
 
     @property
     def promise(self) -> Guarantee:
         """The guarantee that the budget is about: the one of the mechanism's trust model."""
-        return self.promise_for(self.terms.max_participations)
+        return self.promise_for(self.participations)
 
     def promise_for(self, participations: int) -> Guarantee:
         """The same for a user in that many batches."""
@@ -213,8 +292,8 @@ class Plan:
     def from_json(cls, text: str) -> Plan:
         """Read a plan; a document whose id does not fit its content is refused."""
         parts, claimed = plan_parts(text)
-        plan = cls(*parts)
         try:
+            plan = cls(*parts)
             found = plan.id
         except ValueError as error:
             raise DocumentError(f"not a plan: {error}") from error
@@ -257,6 +336,22 @@ class Plan:
     def id(self) -> str:
         """A stable name: 32 hex digits of the SHA-256 of the content."""
         return hashlib.sha256(canonical(self.content)).hexdigest()[:32]
+
+
+def composed_epsilons(plans: Sequence[Plan], delta: float) -> dict[str, float]:
+    """The epsilon of every guarantee where the same people may take part in all of the plans."""
+    every = [plan.guarantees() for plan in plans]
+    return {name: composed_epsilon([one[name] for one in every], delta) for name in AGAINST}
+
+
+def _honest(kind: type[Mechanism], calibration: str) -> float:
+    """The share of honest users that is relied on unless one is named."""
+    crowd = kind.trust == "shuffle" and calibration not in PAPERS_LAYOUT
+    return DEFAULT_HONEST if crowd else 1.0
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.4g} %"
 
 
 def _first_size(

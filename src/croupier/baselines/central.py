@@ -286,7 +286,7 @@ class Central(Mechanism):
         """None against the server."""
         return unproved(SEES_RAW_DATA)
 
-    def local_guarantee(self) -> Guarantee:
+    def local_guarantee(self, draws: int = 1) -> Guarantee:
         """None against the server."""
         return unproved(SEES_RAW_DATA)
 

@@ -35,7 +35,15 @@ from croupier.contribution import Layout
 from croupier.privacy.budget import Budget
 from croupier.privacy.guarantee import Guarantee, PureCurve, WorstCurve
 from croupier.privacy.shuffled_reports.local import ShuffledLocalCurve, most_local_epsilon
-from croupier.protocols.base import VIEWED_AT_ONCE, Floats, Mechanism, Release, Terms, needed
+from croupier.protocols.base import (
+    VIEWED_AT_ONCE,
+    Floats,
+    Mechanism,
+    Release,
+    Terms,
+    honest_users,
+    needed,
+)
 from croupier.protocols.rounding import Rounding
 from croupier.schedules import Schedule
 from croupier.theory import constants
@@ -232,11 +240,11 @@ class Garcelon(Mechanism):
         method = "numerical clones bound (Feldman, McMillan and Talwar 2021)"
         return Guarantee(method, curves[0] if len(curves) == 1 else WorstCurve(curves))
 
-    def local_guarantee(self) -> Guarantee:
-        """A report alone has a bounded likelihood ratio (MATH 6.6)."""
+    def local_guarantee(self, draws: int = 1) -> Guarantee:
+        """Reports alone have a bounded likelihood ratio, which adds up (MATH 6.6)."""
         largest = max(made.local_epsilon for made in self._made)
         method = "bounded likelihood ratio of randomised bits (MATH 6.6)"
-        return Guarantee(method, PureCurve(largest))
+        return Guarantee(method, PureCurve(draws * largest))
 
     @property
     def _made(self) -> tuple[GarcelonRelease, ...]:
@@ -279,7 +287,7 @@ def _certified(
     asked: Budget, layout: Layout, users: int, crowd: int, terms: Terms
 ) -> GarcelonRelease:
     """The largest local epsilon whose amplification by ``crowd`` users meets the budget."""
-    honest, batches = max(1, math.floor(terms.honest_fraction * crowd)), terms.max_participations
+    honest, batches = honest_users(crowd, terms.honest_fraction), terms.max_participations
 
     def meets(made: GarcelonRelease) -> bool:
         curve = ShuffledLocalCurve(made.local_epsilon, honest, batches)

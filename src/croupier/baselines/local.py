@@ -94,9 +94,9 @@ class Local(Mechanism):
         mu = _moved(self.layout, participations) / self.sigma
         return gaussian(mu, "exact Gaussian mechanism (MATH 3)")
 
-    def local_guarantee(self) -> Guarantee:
-        """One report alone."""
-        return self.guarantee(1)
+    def local_guarantee(self, draws: int = 1) -> Guarantee:
+        """So many reports alone."""
+        return self.guarantee(draws)
 
     def released_scale(self, budget: Budget | None) -> released.Scale:
         """G = sigma sqrt(T d)."""

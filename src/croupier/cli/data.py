@@ -10,6 +10,8 @@ from rich.table import Table
 
 from croupier.cli import screen
 from croupier.plan import Plan
+from croupier.privacy.composition import composed_epsilon
+from croupier.privacy.guarantee import gaussian
 from croupier.simulation.data import DataProblem, files, logged, own
 from croupier.simulation.data.estimates import Estimate
 from croupier.simulation.data.rewards import rewards
@@ -147,7 +149,9 @@ def _charge(plan: Plan, mu: float) -> dict[str, Any]:
     delta = plan.budget.delta
     return {
         "map_mu": mu,
-        "epsilon_with_map": plan.promise.epsilon_beside(mu, delta),
+        "epsilon_with_map": composed_epsilon(
+            [plan.promise, gaussian(mu, "means and squares with Gaussian noise")], delta
+        ),
         "delta": delta,
     }
 

@@ -94,6 +94,20 @@ Scheduler = Annotated[
     ),
 ]
 Participations = Annotated[int, typer.Option(help="Batches that one user may be in.")]
+HonestFraction = Annotated[
+    float | None,
+    typer.Option(
+        help="Share of every batch's users who are honest and keep their coins to themselves; "
+        "0.8 unless named, 1 for the paper's constants."
+    ),
+]
+FeatureNorm = Annotated[float, typer.Option(help="Features have at most this norm.")]
+RewardRange = Annotated[
+    str, typer.Option(metavar="LOW:HIGH", help="Rewards are between these two.")
+]
+Confidence = Annotated[
+    float | None, typer.Option(help="The paper's alpha, of ucb's radius; 1/horizon unless given.")
+]
 Centred = Annotated[
     bool, typer.Option(help="Report around a reward of 1/2; needs a constant feature.")
 ]
@@ -120,6 +134,15 @@ def processes(workers: int | None, scheduler: str | None) -> int:
     if scheduler is not None:
         raise ValueError(f"workers must be left out with --scheduler, got {workers}")
     return workers
+
+
+def interval(text: str) -> tuple[float, float]:
+    """The two ends of ``--reward-range``."""
+    low, _, high = text.partition(":")
+    try:
+        return float(low), float(high)
+    except ValueError as error:
+        raise ValueError(f"reward-range must be LOW:HIGH, as 0:1, got {text!r}") from error
 
 
 def constant(text: str | None) -> tuple[int, float] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -10,11 +11,11 @@ import typer
 from rich.table import Table
 
 from croupier.cli import options, recommending, screen, words
-from croupier.documents import guarantee_document, plan_document
+from croupier.documents import finite_or_null, guarantee_document, plan_document
 from croupier.errors import DocumentError
 from croupier.figures.privacy_curve import draw_curve
 from croupier.model import Model
-from croupier.plan import DEFAULT_OVERHEAD, Plan
+from croupier.plan import DEFAULT_HONEST, DEFAULT_OVERHEAD, Plan, composed_epsilons
 from croupier.protocols import registry
 from croupier.protocols.base import Protocol
 from croupier.simulation.planner import Need
@@ -43,7 +44,10 @@ def plan(
     batches: options.Batches = None,
     policy: options.Policy = None,
     max_participations: options.Participations = 1,
-    honest_fraction: Annotated[float, typer.Option(help="Users who add their noise.")] = 1.0,
+    honest_fraction: options.HonestFraction = None,
+    feature_norm: options.FeatureNorm = 1.0,
+    reward_range: options.RewardRange = "0:1",
+    confidence: options.Confidence = None,
     regularizer: Annotated[
         str | None, typer.Option(help="Of ucb: fixed (its default) or growing.")
     ] = None,
@@ -98,7 +102,7 @@ def plan(
             arms=arms,
             constant_feature=options.constant(constant_feature),
             max_participations=max_participations,
-            honest_fraction=honest_fraction,
+            honest_fraction=DEFAULT_HONEST if honest_fraction is None else honest_fraction,
             seed=seed,
         )
         return recommending.answer(need, out, picture, as_json)
@@ -117,6 +121,9 @@ def plan(
         policy=policy,
         max_participations=max_participations,
         honest_fraction=honest_fraction,
+        feature_norm=feature_norm,
+        reward_range=options.interval(reward_range),
+        confidence=confidence,
         overhead=overhead,
         strategy=strategy,
         levels=levels,
@@ -175,7 +182,9 @@ def show(
 
 
 def epsilon(
-    file: options.PlanFile,
+    files: Annotated[
+        list[Path], typer.Argument(help="Plans, as written by `croupier plan --out`.")
+    ],
     delta: Annotated[float | None, typer.Option(help="At this delta; the plan's own.")] = None,
     picture: Annotated[
         Path | None, typer.Option(help="Draw epsilon against delta to this PNG or SVG.")
@@ -184,9 +193,24 @@ def epsilon(
 ) -> None:
     """What a plan is worth at any delta; exits 1 if its budget is not proved to be met.
 
+    Several plans are what they are worth together to people who may take part in all of them, at
+    the largest of their deltas unless one is given.
+
     Example: croupier epsilon plan.json --delta 1e-6
+
+    Example: croupier epsilon spring.json summer.json
     """
-    made = screen.read_plan(file)
+    plans = [screen.read_plan(file) for file in files]
+    if len(plans) > 1:
+        if picture is not None:
+            raise ValueError(f"picture is drawn of one plan alone, got {picture} for {len(plans)}")
+        _together(plans, delta, as_json)
+    else:
+        _alone(plans[0], delta, picture, as_json)
+
+
+def _alone(made: Plan, delta: float | None, picture: Path | None, as_json: bool) -> None:
+    """Of one plan, whose budget is judged."""
     at = made.budget.delta if delta is None and made.budget else delta
     if at is None:
         raise ValueError("delta must be given for a plan without a budget, got None")
@@ -198,6 +222,24 @@ def epsilon(
         document, text = _worth(made, at), _worth_words(made, at)
     screen.emit(document, text, as_json)
     if not made.met:
+        raise typer.Exit(1)
+
+
+def _together(plans: Sequence[Plan], delta: float | None, as_json: bool) -> None:
+    """Of several plans on the same people."""
+    budgets = [plan.budget.delta for plan in plans if plan.budget]
+    at = max(budgets, default=None) if delta is None else delta
+    if at is None or not 0 < at < 1:
+        raise ValueError(f"delta must be between 0 and 1, got {at}")
+    with screen.waiting(PROVING):
+        found = composed_epsilons(plans, at)
+    document = {
+        "plans": [plan.id for plan in plans],
+        "delta": at,
+        "epsilons": {name: finite_or_null(value) for name, value in found.items()},
+    }
+    screen.emit(document, words.together_words(plans, found, at), as_json)
+    if not all(plan.met for plan in plans):
         raise typer.Exit(1)
 
 

@@ -26,6 +26,9 @@ def init(
     transport: Annotated[
         str, typer.Option(help="How reports travel: bits, shares or sealed.")
     ] = "bits",
+    all_honest: Annotated[
+        bool, typer.Option(help="Take a plan that relies on every user being honest.")
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Write settings, keys and tokens for both roles, ready to start on this machine.
@@ -33,7 +36,7 @@ def init(
     Example: croupier init deployment --plan plan.json
     """
     made = screen.read_plan(plan)
-    layout = _serving().initialise(directory, made, transport)
+    layout = _serving().initialise(directory, made, transport, all_honest=all_honest)
     paths = {"shuffler": str(layout.shuffler), "analyzer": str(layout.analyzer)}
     words = "\n".join(
         ["Start the two services, each in its own terminal:"]

@@ -107,6 +107,9 @@ def compare(
     problem: options.Problem = "sphere",
     policy: options.Policy = None,
     max_participations: options.Participations = 1,
+    honest_fraction: Annotated[
+        float, typer.Option(help="Users that guarantees rely on; all, as in the paper.")
+    ] = 1.0,
     centred: options.Centred = False,
     constant_feature: options.ConstantFeature = None,
     trials: options.Trials = 25,
@@ -135,6 +138,7 @@ def compare(
         max_participations=max_participations,
         centred=centred,
         constant_feature=options.constant(constant_feature),
+        honest_fraction=honest_fraction,
     )
     made = comparison(arena)
     _make(made, out, as_json, trials=trials, seed=seed, workers=workers, scheduler=scheduler)

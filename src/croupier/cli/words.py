@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from croupier.contribution import Layout
+from croupier.documents import fewer_honest
 from croupier.model import Model
-from croupier.plan import Plan
+from croupier.plan import AGAINST, Plan
 from croupier.privacy.budget import Budget
 from croupier.privacy.guarantee import Guarantee
 from croupier.protocols.base import Release
@@ -16,12 +18,6 @@ from croupier.schedules import Schedule
 
 SHOWN_BATCHES = 20
 POLICY_NUMBERS = ("regularizer", "radius", "exploration", "spread")
-
-AGAINST = {
-    "shuffle": "the analyzer and everybody after it",
-    "joint": "all other users together",
-    "local": "the shuffler and the network, one report alone",
-}
 
 
 def plan_words(plan: Plan) -> str:
@@ -41,7 +37,7 @@ def _frame(plan: Plan) -> list[str]:
         f"{sizes.rounds} in all",
         f"  policy        {plan.policy.name}: {_policy(plan)}",
         f"  publication   {_publication(plan)}",
-        f"  users         each in at most {plan.terms.max_participations} of the batches, "
+        f"  users         each in at most {plan.participations} of the batches, "
         "at most once in a batch",
     ]
     lines += [f"  {name:<14}{text}" for name, text in plan.mechanism.words().items()]
@@ -143,7 +139,19 @@ def _promises(plan: Plan) -> list[str]:
     proved = [guarantee for guarantee in plan.guarantees().values() if guarantee.proved]
     shown = dict.fromkeys(text for guarantee in proved for text in guarantee.assumptions)
     heading = ["Assuming:"] if shown else []
-    return [*lines, *heading, *(f"  - {text}" for text in shown)]
+    return [*lines, *heading, *(f"  - {text}" for text in shown), *_fewer_honest(plan)]
+
+
+def _fewer_honest(plan: Plan) -> list[str]:
+    """What is left where fewer are honest than the plan relies on."""
+    rows = fewer_honest(plan)
+    if not rows or plan.budget is None:
+        return []
+    listed = (
+        f"  {100 * row['honest_fraction']:>4.3g} % honest: epsilon {_epsilon(row['epsilon'])}"
+        for row in rows
+    )
+    return [f"With fewer honest users, at delta {plan.budget.delta:g}:", *listed]
 
 
 def _claim(plan: Plan) -> list[str]:
@@ -176,8 +184,19 @@ def guarantee_words(guarantee: Guarantee, delta: float | None) -> str:
     return f"epsilon {_epsilon(epsilon)} at delta {delta:g}{known} ({guarantee.method})"
 
 
-def _epsilon(value: float) -> str:
-    return f"{value:.6g}" if math.isfinite(value) else "infinite"
+def _epsilon(value: float | None) -> str:
+    """Infinite where there is no number."""
+    return "infinite" if value is None or math.isinf(value) else f"{value:.6g}"
+
+
+def together_words(plans: Sequence[Plan], found: Mapping[str, float], delta: float) -> str:
+    """What plans on the same people are worth together."""
+    heading = f"{len(plans)} plans on the same people, each with all of its participations:"
+    lines = [
+        f"{name:<8} epsilon {_epsilon(value)} at delta {delta:g}, against {AGAINST[name]}"
+        for name, value in found.items()
+    ]
+    return "\n".join([heading, *lines])
 
 
 def model_words(model: Model) -> str:

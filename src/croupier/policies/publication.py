@@ -66,9 +66,7 @@ class Publication:
         if policy.growing or policy.regularizer < 2 * policy.noise_bound:
             return None
         noise, weight = policy.noise_bound, policy.regularizer
-        bound = most_publications(
-            layout.dim, sizes.rounds, noise, self.growth, weight, layout.feature_norm
-        )
+        bound = most_publications(layout.dim, sizes.rounds, noise, self.growth, weight, layout.norm)
         return min(sizes.batches, math.floor(bound * ROUNDED_UP))
 
 

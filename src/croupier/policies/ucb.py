@@ -75,7 +75,7 @@ class Ucb(Policy):
             growing = regularizer == "growing"
             return cls(float(bounds.regularizer(bound)), growing, None, **shared)
         scale, rounds = setting.released.scale, setting.schedule.rounds
-        radius = released.radius(scale, layout.dim, rounds, layout.feature_norm)
+        radius = released.radius(scale, layout.dim, rounds, layout.norm)
         return cls(setting.released.regularizer, False, radius, **shared)
 
     @property

@@ -125,19 +125,6 @@ class Guarantee:
         """The smallest proved epsilon at ``delta``; infinite where nothing is proved."""
         return math.inf if self.curve is None else self.curve.epsilon(delta)
 
-    def epsilon_beside(self, mu: float, delta: float) -> float:
-        """The epsilon at ``delta`` of this and of a release of the same data that is ``mu``-GDP.
-
-        Gaussian DP adds up by the squares of mu, outside of the tails that ``mu_at`` leaves out.
-        Any other curve is composed plainly, with half of delta each.
-        """
-        ours = self.mu_at(delta)
-        if ours is None:
-            return self.epsilon(delta / 2) + gdp.epsilon_of(mu, delta / 2)
-        if math.isinf(ours):
-            return math.inf
-        return gdp.epsilon_of(gdp.compose((ours, mu)), delta * (1 - 2 * TAIL_SHARE))
-
     def delta(self, epsilon: float) -> float:
         """The smallest proved delta at ``epsilon``; 1 where nothing is proved."""
         return 1.0 if self.curve is None else self.curve.delta(epsilon)

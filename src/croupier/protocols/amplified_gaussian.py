@@ -25,6 +25,7 @@ from croupier.protocols.base import (
     Protocol,
     ShuffleRelease,
     Terms,
+    honest_users,
     needed,
 )
 from croupier.protocols.releases import exact_part, gaussian_ahead, gaussian_finish, sum_std
@@ -202,15 +203,17 @@ class AmplifiedGaussian(Protocol):
         curves = tuple(ShuffledGaussianCurve(*kind, participations) for kind in sorted(kinds))
         return Guarantee(method, curves[0] if len(curves) == 1 else WorstShuffledCurve(curves))
 
-    def local_guarantee(self) -> Guarantee:
-        """A report alone is a Gaussian mechanism: mu = sensitivity / sigma (MATH 3)."""
+    def local_guarantee(self, draws: int = 1) -> Guarantee:
+        """Reports alone are a Gaussian mechanism: mu = sqrt(draws) sensitivity / sigma (MATH 3)."""
         largest = max(self._mu(index) for index in range(len(self.releases)))
-        return gaussian(largest, "exact Gaussian mechanism (MATH 3)")
+        return gaussian(
+            math.sqrt(draws) * largest * ROUNDED_UP, "exact Gaussian mechanism (MATH 3)"
+        )
 
     def noise_floor(self, budget: Budget | None, terms: Terms) -> float | None:
         """What an attack on the vector channel leaves of smaller noise, whatever the analysis."""
         users, asked = self.release(0).users, needed(budget, self.name)
-        sigma = attack_sigma(asked, 2 * self.layout.feature_norm, users)
+        sigma = attack_sigma(asked, 2 * self.layout.norm, users)
         return math.sqrt(users) * sigma
 
     def released_scale(self, budget: Budget | None) -> released.Scale:
@@ -228,7 +231,7 @@ def _log_mean_exp(rows: Floats) -> Floats:
 def _sigma(asked: Budget, layout: Layout, users: int, terms: Terms) -> float:
     """Noise per coordinate of one report."""
     if terms.calibration == "certified":
-        honest = max(1, math.floor(terms.honest_fraction * users))
+        honest = honest_users(users, terms.honest_fraction)
         # Rounded up twice, so that the guarantee's own rounding does not fall short of the budget.
         moved = layout.device_sensitivity * ROUNDED_UP**1.1
         return least_sigma(asked, sensitivity=moved, users=honest, batches=terms.max_participations)

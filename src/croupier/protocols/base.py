@@ -47,8 +47,13 @@ __all__ = [
     "RunningSum",
     "ShuffleRelease",
     "Terms",
+    "honest_users",
+    "most_draws",
     "needed",
 ]
+
+
+SPARE_DRAWS = 3
 
 
 @dataclass(frozen=True)
@@ -128,13 +133,16 @@ class Mechanism(ABC):
     """A private sum of bounded vectors per batch; knows nothing of bandits.
 
     ``releases`` has one entry per batch index, the last one serving all later batches.
-    ``honest_fraction`` of a batch's users are assumed to add their noise; guarantees rest on it.
+    ``honest_fraction`` of a batch's users are assumed to add their noise and to keep their coins to
+    themselves; guarantees rest on it. ``colluders`` is how many certainly do not, whatever that
+    share: one where another user looks.
     """
 
     layout: Layout
     schedule: Schedule
     releases: tuple[Release, ...]
     honest_fraction: float = 1.0
+    colluders: int = 0
 
     name: ClassVar[str]
     release_type: ClassVar[type[Release]]
@@ -158,12 +166,15 @@ class Mechanism(ABC):
         """Against the analyzer, for a user in that many batches."""
 
     @abstractmethod
-    def local_guarantee(self) -> Guarantee:
-        """Of one report alone, against the shuffler and the network."""
+    def local_guarantee(self, draws: int = 1) -> Guarantee:
+        """Of so many reports of a user alone, against the shuffler and the network."""
 
     def joint_guarantee(self, participations: int = 1) -> Guarantee:
-        """Against all other users, by the billboard lemma: what they see is post-processing."""
-        return self.guarantee(participations)
+        """Against other users: the coalition that the plan is made for, and never less than one.
+
+        They see models, which are post-processing, but they know their own data and coins.
+        """
+        return replace(self, colluders=1).guarantee(participations)
 
     def release(self, index: int) -> Release:
         """The public parameters of batch ``index``."""
@@ -233,7 +244,7 @@ class Mechanism(ABC):
 
     def honest_users(self, index: int) -> int:
         """Users of batch ``index`` who are assumed to add their noise, at least the swapped one."""
-        return max(1, math.floor(self.honest_fraction * self.release(index).users))
+        return honest_users(self.release(index).users, self.honest_fraction, self.colluders)
 
     @classmethod
     def restore(
@@ -273,6 +284,20 @@ def require_protocol(mechanism: Mechanism) -> Protocol:
     if not isinstance(mechanism, Protocol):
         raise RefusedError(f"{mechanism.name} is a baseline for simulations and cannot be deployed")
     return mechanism
+
+
+def honest_users(users: int, honest_fraction: float, colluders: int = 0) -> int:
+    """Of a batch: the honest share rounded down, without the colluders, with the swapped user."""
+    return max(1, min(math.floor(honest_fraction * users), users - colluders))
+
+
+def most_draws(participations: int) -> int:
+    """Reports that a device ever makes: a batch may close before one arrives, then another is made.
+
+    Every participation has one to spare, and a user three at least. Whoever answers as a shuffler
+    can gather these and no more.
+    """
+    return participations + max(participations, SPARE_DRAWS)
 
 
 def needed(budget: Budget | None, name: str) -> Budget:

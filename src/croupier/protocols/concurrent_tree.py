@@ -106,7 +106,7 @@ class ConcurrentTree(Protocol):
     def planned(self) -> PlannedTree:
         """The tree over the schedule; its first batch is in a node of every level."""
         levels = len(self.made[0].nodes)
-        return PlannedTree(self.layout, self.schedule, levels, self.honest_fraction)
+        return PlannedTree(self.layout, self.schedule, levels, self.honest_fraction, self.colluders)
 
     @property
     def tree(self) -> Tree:
@@ -203,13 +203,16 @@ class ConcurrentTree(Protocol):
             batch = self.planned.batch(level, node, present)
             yield level, batch.counts(made.grid, made.noise_bits)
 
-    def local_guarantee(self) -> Guarantee:
-        """The coins of one user's reports to all levels, where they hide anything."""
+    def local_guarantee(self, draws: int = 1) -> Guarantee:
+        """The coins of one user's reports to all levels, where they hide anything.
+
+        Reports that a user makes for any batches are no better known than as many of the worst.
+        """
         reports = dict.fromkeys(tuple(_alone(release)) for release in self.made)
-        curves = tuple(BinomialCurve(tuple((one, 1) for one in report)) for report in reports)
+        curves = tuple(BinomialCurve(tuple((one, draws) for one in report)) for report in reports)
         nodes = tuple(one for report in reports for one in report)
         curve: Certified = curves[0] if len(curves) == 1 else WorstBatchCurve(curves)
-        return promised(curve, "the coins of one report", nodes)
+        return promised(curve, f"own coins of {draws} reports to every level", nodes)
 
     def sample_view(
         self, pair: Floats, truth: int, batches: int, trials: int, rng: np.random.Generator

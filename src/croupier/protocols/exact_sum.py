@@ -62,7 +62,7 @@ class ExactSum(Mechanism):
         """None."""
         return unproved(self.reason)
 
-    def local_guarantee(self) -> Guarantee:
+    def local_guarantee(self, draws: int = 1) -> Guarantee:
         """None."""
         return unproved(self.reason)
 

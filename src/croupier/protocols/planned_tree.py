@@ -30,6 +30,7 @@ class PlannedTree:
     schedule: Schedule
     levels: int
     honest_fraction: float = 1.0
+    colluders: int = 0
 
     @cached_property
     def tree(self) -> Tree:
@@ -71,7 +72,8 @@ class PlannedTree:
 
     @cached_property
     def _honest(self) -> list[int]:
-        counted = (math.floor(self.honest_fraction * size) for size in self._sizes)
+        share, least = self.honest_fraction, self.colluders
+        counted = (min(math.floor(share * size), size - least) for size in self._sizes)
         return list(accumulate(counted, initial=0))
 
 

@@ -100,12 +100,12 @@ class VectorSum(Protocol):
         distance = made.grid * self.layout.device_sensitivity * ROUNDED_UP
         return CountRelease(users * made.noise_bits, made.bias, distance, self.layout.size)
 
-    def local_guarantee(self) -> Guarantee:
-        """The coins of one report alone, where they are enough to hide anything."""
+    def local_guarantee(self, draws: int = 1) -> Guarantee:
+        """The coins of a user's reports alone, where they are enough to hide anything."""
         if not self._hides:
             return unproved(NO_COINS)
         counts = [self._counts(index, 1) for index in range(len(self._made))]
-        return promised(placed(counts, 1), "the coins of one report", counts)
+        return promised(placed(counts, draws), f"own coins of {_reports(draws)}", counts)
 
     def released_scale(self, budget: Budget | None) -> released.Scale:
         """G = ln(d/delta) sqrt(T d) / (4 epsilon sqrt B)."""
@@ -158,6 +158,10 @@ def promised(curve: Certified, method: str, counts: Iterable[CountRelease]) -> G
         f"a swap moves a count by up to {weakest.shift} steps, too far for the "
         f"{weakest.coins} coins of its label"
     )
+
+
+def _reports(number: int) -> str:
+    return "1 report" if number == 1 else f"{number} reports"
 
 
 def _honest(share: float) -> str:

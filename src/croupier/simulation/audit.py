@@ -139,12 +139,12 @@ def audit(
     For ``device_seconds`` real devices are run too, to see that they follow the measured law.
     """
     started = time.perf_counter()
-    present = plan.terms.max_participations if batches is None else batches
+    present = plan.participations if batches is None else batches
     if whole("batches", present, 1) > plan.schedule.batches:
         raise ValueError(f"batches must be at most {plan.schedule.batches}, got {present}")
     whole("trials", trials, LEAST_TRIALS)
     claimed = plan.promise_for(present) if guarantee is None else guarantee
-    budget = plan.budget if present <= plan.terms.max_participations else None
+    budget = plan.budget if present <= plan.participations else None
     runs = Runs(plan.mechanism if mechanism is None else mechanism, present, trials, seed)
     pair, middle, sharp, devices = None, None, None, None
     if claimed.proved or budget is not None:
@@ -285,7 +285,7 @@ def turned_pair(layout: Layout, frame: Floats, cosine: float) -> Floats:
     """Features ``(2, dim)`` of largest norm at this angle, in the plane of an orthonormal frame."""
     first, second = frame[0], frame[-1]
     other = cosine * first + math.sqrt(1 - cosine**2) * second
-    return layout.feature_norm * np.array([first, other])
+    return layout.norm * np.array([first, other])
 
 
 def _slanted(dim: int) -> Floats:

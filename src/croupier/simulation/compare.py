@@ -67,7 +67,10 @@ ALL_ENTRIES = (
 
 @dataclass(frozen=True)
 class Arena:
-    """What all algorithms of a comparison share; names left out are the plan's defaults."""
+    """What all algorithms of a comparison share; names left out are the plan's defaults.
+
+    Everybody is honest, as in the paper and in published regret, unless a share is named.
+    """
 
     dim: int
     horizon: int
@@ -82,6 +85,7 @@ class Arena:
     max_participations: int = 1
     centred: bool = False
     constant_feature: tuple[int, float] | None = None
+    honest_fraction: float = 1.0
 
     @property
     def policy_name(self) -> str:
@@ -146,6 +150,7 @@ def _plan(entry: Entry, arena: Arena, **more: Any) -> Plan:
         delta=arena.delta,
         policy=arena.policy_name,
         max_participations=arena.max_participations,
+        honest_fraction=arena.honest_fraction,
         centred=arena.centred,
         constant_feature=arena.constant_feature,
         levels=entry.levels,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from croupier.analyzer import running_sums
-from croupier.contribution import checked_constant
+from croupier.contribution import checked_constant, unit_features
 from croupier.model import Model, ReleasedSums
 from croupier.plan import Plan
 from croupier.protocols.base import RunningSum
@@ -156,16 +156,17 @@ class Run:
 
     def _rounds(self, users: Users) -> tuple[Floats, Floats]:
         """Choose, reward, contribute: contributions ``(trials, rounds, size)`` and regret."""
-        checked_constant(self._plan.layout, users.features)
+        layout = self._plan.layout
+        offered = unit_features(layout, checked_constant(layout, users.features))
         rounds = users.uniforms.shape[1]
-        chosen = self._chosen(users.features, rounds, users.available)
+        chosen = self._chosen(offered, rounds, users.available)
         arm = chosen[..., None]
         mean = np.take_along_axis(users.means, arm, axis=-1)[..., 0]
-        played = np.take_along_axis(users.features, arm[..., None], axis=-2)[..., 0, :]
+        played = np.take_along_axis(offered, arm[..., None], axis=-2)[..., 0, :]
         rewards = (users.uniforms < mean).astype(np.float64)
         regret = np.broadcast_to(users.best - mean, rewards.shape)
         features = np.broadcast_to(played, (*rewards.shape, played.shape[-1]))
-        return self._plan.layout.encode(features, rewards), regret
+        return layout.encode(features, rewards), regret
 
     def _chosen(
         self, features: Floats, rounds: int, available: NDArray[np.bool_] | None = None

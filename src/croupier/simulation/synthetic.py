@@ -217,13 +217,13 @@ class Returning(Contextual):
     @classmethod
     def for_plan(cls, plan: Plan, arms: int) -> Returning:
         """As few users as may come back as often as the plan allows."""
-        pool = math.ceil(plan.schedule.rounds / plan.terms.max_participations)
+        pool = math.ceil(plan.schedule.rounds / plan.participations)
         largest = max(plan.schedule.sizes())
         if pool < largest:
             raise ValueError(
                 f"max_participations must be at most the number of batches "
                 f"{plan.schedule.batches} (a user is once in a batch), "
-                f"got {plan.terms.max_participations}"
+                f"got {plan.participations}"
             )
         return cls(plan.layout.dim, arms, pool)
 

@@ -158,7 +158,7 @@ class Subject:
         rng = self.rng(100 + stream)
         features = rng.standard_normal((users, self.layout.dim))
         features /= np.linalg.norm(features, axis=1, keepdims=True)
-        features *= self.layout.feature_norm * rng.random((users, 1))
+        features *= self.layout.norm * rng.random((users, 1))
         return self.layout.encode(features, rng.random(users))
 
     def coins(self, stream: int) -> SeededCoins:
@@ -183,4 +183,4 @@ def _extreme_users(layout: Layout, users: int) -> Floats:
     features = np.concatenate([axes, -axes, *between, np.zeros((1, layout.dim))])
     chosen = np.resize(np.arange(len(features))[::-1], users)
     rewards = np.where(np.arange(users) % 4 == 3, 0.0, 1.0)
-    return layout.encode(layout.feature_norm * features[chosen], rewards)
+    return layout.encode(layout.norm * features[chosen], rewards)

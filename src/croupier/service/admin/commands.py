@@ -23,8 +23,18 @@ from croupier.wire import Transport
 examine = doctor.examine
 
 
-def initialise(directory: Path, plan: Plan, transport: str) -> DeploymentFiles:
-    """Directories for both roles, if the plan can be run like that."""
+def initialise(
+    directory: Path, plan: Plan, transport: str, *, all_honest: bool = False
+) -> DeploymentFiles:
+    """Directories for both roles, if the plan can be run like that.
+
+    A plan that relies on all users being honest is refused unless ``all_honest`` says so too.
+    """
+    if plan.mechanism.honest_fraction == 1 and not all_honest:
+        raise ValueError(
+            "honest_fraction must be below 1 where anybody may take part, got 1: make the plan "
+            "with --honest-fraction 0.8, or say --all-honest"
+        )
     known = {one.name.lower(): one for one in Transport}
     if transport not in known:
         raise ValueError(f"transport must be one of {', '.join(known)}, got {transport!r}")

@@ -52,7 +52,7 @@ class AnalyzerView:
             "role": "analyzer",
             "plan": plan.id,
             "transport": self._parts.settings.transport.name.lower(),
-            "participation_limit": plan.terms.max_participations,
+            "participation_limit": plan.participations,
             "batches_total": plan.schedule.batches,
             **certified_budget(plan),
         }

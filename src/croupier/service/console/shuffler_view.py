@@ -47,7 +47,7 @@ class ShufflerView:
             "plan": plan.id,
             "transport": settings.transport.name.lower(),
             "short_policy": settings.batches.short.value,
-            "participation_limit": plan.terms.max_participations,
+            "participation_limit": plan.participations,
             "batches_total": plan.schedule.batches,
         }
 

@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from croupier.errors import CroupierError
+from croupier.protocols.base import most_draws
 from croupier.service.storage.disk import flush_directory
 
 FILE = "ledger.jsonl"
 
 SPENT, ACCEPTED, REFUSED = "spent", "accepted", "refused"
 EXHAUSTED, OPTED_OUT = "exhausted", "opted-out"
-
-SPARE_DRAWS = 16
 
 
 class StateError(CroupierError):
@@ -61,12 +60,12 @@ class ParticipationLedger:
         """Reports that are left to a plan of so many participations.
 
         Reports that were refused do not count, but draws do: however a shuffler answers, it gets
-        no more than ``allowed + max(allowed, 16)`` randomisations. All attempts at a batch are
+        no more than the draws that the plan's local guarantee counts. All attempts at a batch are
         one participation, so that ``batch`` is not counted if the question is about it.
         """
         if plan_id in self._exhausted:
             return 0
-        draws = allowed + max(allowed, SPARE_DRAWS) - self._draws
+        draws = most_draws(allowed) - self._draws
         others = self.spent() - ((plan_id, batch) in self._spent)
         return max(0, min(allowed - others, draws))
 

@@ -70,14 +70,14 @@ class Uploader:
     @property
     def remaining(self) -> int:
         """Reports that the plan still allows."""
-        return self._files.ledger.remaining(self._plan.id, self._plan.terms.max_participations)
+        return self._files.ledger.remaining(self._plan.id, self._plan.participations)
 
     def require_allowance(self, batch: int | None = None) -> None:
         """Refuse where no report is left for a batch, or for any that may be open."""
         newest = self._files.state.batch if batch is None else batch
         # Shares only: the newest batch may have been begun again, and then it is not spent.
         again = newest if self._settings.transport is Transport.SHARES else None
-        allowed = self._plan.terms.max_participations
+        allowed = self._plan.participations
         if self._files.ledger.remaining(self._plan.id, allowed, again) == 0:
             raise Refusal(Reason.PARTICIPATION_LIMIT, f"the plan allows {allowed}")
 

@@ -85,7 +85,7 @@ def upload_rules(sizes: CarriedSizes, index: int) -> UploadRules:
     """The rules while batch ``index`` is the newest."""
     plan = sizes.plan
     length = sizes.transport.length(index)
-    return UploadRules(plan.schedule.batches, plan.terms.max_participations, length)
+    return UploadRules(plan.schedule.batches, plan.participations, length)
 
 
 @dataclass

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from croupier.contribution import checked_constant
+from croupier.contribution import checked_constant, unit_features
 from croupier.plan import Plan
 from croupier.policies.base import uniform_arms
 from croupier.simulation.kernels.arrays import (
@@ -112,8 +112,7 @@ class Trial:
         if pool is None:
             return None
         features, means = pool
-        checked_constant(self._plan.layout, features)
-        return _columns(features), ready(means[0]), ready(means[0].max(axis=-1))
+        return self._offered(features), ready(means[0]), ready(means[0].max(axis=-1))
 
     def _block(self, start: int, stop: int) -> UserBlock:
         if self._pool is None:
@@ -127,9 +126,8 @@ class Trial:
 
     def _fresh(self, users: Users, start: int) -> UserBlock:
         """Users whose arm sets were drawn for these rounds."""
-        checked_constant(self._plan.layout, users.features)
         rounds, arms = users.uniforms.shape[1], users.means.shape[-1]
-        features, means, best = _columns(users.features), users.means[0], users.best[0]
+        features, means, best = self._offered(users.features), users.means[0], users.best[0]
         offered = None if users.available is None else users.available[0]
         drawn = self._drawn(start, rounds, arms, offered)
         if offered is None:
@@ -140,6 +138,11 @@ class Trial:
             given = _repeated(offered, sets)
         luck = ready(users.uniforms[0])
         return UserBlock(False, 0, features, ready(means), ready(best), luck, given, *drawn)
+
+    def _offered(self, features: Floats) -> Floats:
+        """Features ``(trials, sets, arms, dim)`` as they enter, ``(sets, dim, arms)``."""
+        layout = self._plan.layout
+        return _columns(unit_features(layout, checked_constant(layout, features)))
 
     def _drawn(
         self, start: int, rounds: int, arms: int, offered: Mask | None

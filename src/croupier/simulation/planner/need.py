@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from croupier.arguments import fraction, whole
 from croupier.contribution import Layout
 from croupier.errors import UnknownNameError
+from croupier.plan import DEFAULT_HONEST
 from croupier.privacy.budget import Budget
 from croupier.schedules import MOST_USERS
 from croupier.simulation.problem import Problem
@@ -37,7 +38,7 @@ class Need:
     arms: int = DEFAULT_ARMS
     constant_feature: tuple[int, float] | None = None
     max_participations: int = 1
-    honest_fraction: float = 1.0
+    honest_fraction: float = DEFAULT_HONEST
     seed: int = 0
 
     def __post_init__(self) -> None:
