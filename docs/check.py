@@ -1,4 +1,4 @@
-"""Checks the documentation: relative links resolve, and every Python block runs."""
+"""Checks the documentation: links and citations resolve, and every Python block runs."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 FENCE = re.compile(r"^\s*(```|~~~)\s*(\w*)")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+CITATION = re.compile(r"\b(MATH|PROOF)\s+(\d+(?:\.\d+)?)")
 ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]*:")
 
 
@@ -50,6 +51,30 @@ def broken_links(page: Path) -> Iterator[str]:
             yield link
 
 
+def sections() -> set[tuple[str, str]]:
+    """What citations may point to: sections of ``math.md``, steps of the proof."""
+    math, proof = (
+        (ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("math.md", "guarantees.md")
+    )
+    found = {("MATH", one) for one in re.findall(r"(?m)^#+ (\d+(?:\.\d+)?)[. ]", math)}
+    return found | {("PROOF", one) for one in re.findall(r"(?m)^\*\*(\d+)\. ", proof)}
+
+
+def broken_citations() -> Iterator[tuple[Path, str]]:
+    """Citations in code and pages that no section or step answers."""
+    known = sections()
+    code = (path for room in ("src", "tests", "benchmarks", "examples") for path in sources(room))
+    for path in [*code, *pages()]:
+        cited = set(CITATION.findall(path.read_text(encoding="utf-8")))
+        for name, number in sorted(cited - known):
+            yield path.relative_to(ROOT), f"{name} {number}"
+
+
+def sources(room: str) -> list[Path]:
+    """The Python files of a room."""
+    return sorted((ROOT / room).rglob("*.py"))
+
+
 def python(page: Path) -> str:
     """The page's Python blocks as one script, every line at its own number."""
     return "\n".join(line if kind == "python" else "" for kind, line in lines(page))
@@ -71,8 +96,9 @@ def run(script: str, name: str) -> None:
 def main() -> int:
     """Report broken links and stop at the first Python block that fails."""
     broken = [(page.relative_to(ROOT), link) for page in pages() for link in broken_links(page)]
+    broken += broken_citations()
     for page, link in broken:
-        print(f"broken link in {page}: {link}", file=sys.stderr)
+        print(f"broken link or citation in {page}: {link}", file=sys.stderr)
     for page in pages():
         script = python(page)
         if script.strip():
