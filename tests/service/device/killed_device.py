@@ -84,7 +84,7 @@ def killed_at(step: int, home: Path, settings: DeviceSettings, transport: Canned
     if child == 0:
         steps = Steps(step)
         steps.around(DeviceFiles, "write_text")
-        steps.around(ParticipationLedger, "_append")
+        steps.around(ParticipationLedger, "_append_line")
         steps.around(Canned, "handle_request")
         live(home, settings, transport)
         os._exit(0)

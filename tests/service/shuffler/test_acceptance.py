@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from croupier.service.http.reasons import Reason
-from croupier.service.shuffler.acceptance import Upload, mark_accounts
+from croupier.service.shuffler.acceptance import Upload
+from croupier.service.shuffler.account_marks import mark_accounts
 from croupier.service.shuffler.rows import Basis, BatchState
 from croupier.service.storage.database import ASKED_AT_ONCE, Database
 from croupier.wire import Record, Transport

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httpx
 import numpy as np
@@ -19,9 +20,10 @@ import numpy as np
 from croupier.service.device.device import Device
 from croupier.service.device.settings import DeviceSettings
 from croupier.service.device.upload import UploadOutcome
-from croupier.simulation.problem import BLOCK, Users
-from croupier.simulation.synthetic import Contextual
 from croupier.wire import Transport
+
+if TYPE_CHECKING:
+    from croupier.simulation.problem import Users
 
 THREADS = 8
 PATIENCE = 120.0
@@ -73,12 +75,17 @@ class SimulatedUsers:
     """The users of one seed: the same whatever anybody does."""
 
     def __init__(self, dim: int, arms: int, seed: int) -> None:
+        # A service never simulates; only a demo makes its users up.
+        from croupier.simulation.problem import BLOCK
+        from croupier.simulation.synthetic import Contextual
+
+        self.block = BLOCK
         self._world = Contextual(dim, arms).world(seed, range(1))
         self._blocks: dict[int, Users] = {}
 
     def user(self, index: int) -> tuple[np.ndarray, np.ndarray, float]:
         """Features ``(arms, dim)``, mean rewards ``(arms,)`` and the draw that decides rewards."""
-        block, place = divmod(index, BLOCK)
+        block, place = divmod(index, self.block)
         if block not in self._blocks:
             self._blocks[block] = self._world.block(block)
         found = self._blocks[block]
@@ -108,7 +115,7 @@ def play_all(crowd: WorkerTask, http: httpx.Client) -> Iterator[DeviceRound]:
     """Every user of the crowd, several at a time, in order."""
     people = SimulatedUsers(crowd.dim, crowd.arms, crowd.seed)
     wanted = range(crowd.first, crowd.users, crowd.step)
-    for user in range(0, crowd.users, BLOCK):
+    for user in range(0, crowd.users, people.block):
         people.user(user)  # drawn before the threads start
     pool = ThreadPoolExecutor(THREADS)
     try:

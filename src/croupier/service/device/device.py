@@ -139,9 +139,9 @@ class Device:
 
         ``mask`` marks the arms that are available. The choice stays open until its reward comes.
         """
-        model = self.model
+        self._require_in()
         client = self._documents.client
-        client.update(model)
+        client.update(self._documents.model)
         arm = int(client.choose(features, mask).arm)
         chosen = np.asarray(features, dtype=np.float64)[arm]
         choice = OpenChoice(secrets.token_hex(8), tuple(chosen.tolist()))

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from secrets import token_bytes
-from typing import NamedTuple
-
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.hmac import HMAC
 
 from croupier import wire
 from croupier.service.http.reasons import Reason
-from croupier.service.shuffler.rows import BatchRow, BatchState, PlanRow
+from croupier.service.shuffler import attempts
+from croupier.service.shuffler.account_marks import AccountMarks, mark_accounts
+from croupier.service.shuffler.rows import BatchRow, BatchState, PlanRow, lock_plan, read_batch
 from croupier.service.shuffler.shuffling import CarriedSizes
 from croupier.service.storage.database import Row, Transaction
+from croupier.wire import Transport
 
 
 @dataclass(frozen=True)
@@ -43,33 +42,6 @@ class Upload:
             digest,
             payload,
         )
-
-
-class AccountMarks(NamedTuple):
-    """What stands for an account: one mark that ends with the batch, one with the plan."""
-
-    user: bytes
-    account: bytes
-
-
-def mark_accounts(
-    plan_key: bytes, batch_key: bytes, accounts: Sequence[bytes]
-) -> dict[bytes, AccountMarks]:
-    """Every account's HMACs under the keys of batch and plan."""
-    user, account = _marker(batch_key), _marker(plan_key)
-    return {one: AccountMarks(user(one), account(one)) for one in accounts}
-
-
-def _marker(key: bytes) -> Callable[[bytes], bytes]:
-    """HMAC-SHA256 under one key, which is set up once: that is most of what a short one costs."""
-    keyed = HMAC(key, SHA256())
-
-    def mark(account: bytes) -> bytes:
-        made = keyed.copy()
-        made.update(account)
-        return made.finalize()
-
-    return mark
 
 
 @dataclass(frozen=True)
@@ -146,6 +118,21 @@ class UploadJudge:
         return None
 
 
+def accept_uploads(
+    transaction: Transaction, sizes: CarriedSizes, uploads: Sequence[Upload]
+) -> list[Reason | None]:
+    """Judge uploads to one plan in order, and keep the accepted ones."""
+    plan = lock_plan(transaction, sizes.id)
+    batch = read_batch(transaction, sizes.id, plan.batch)
+    judge = read_judge(transaction, plan, batch, upload_rules(sizes, batch.index), uploads)
+    found = [judge.judge(upload) for upload in uploads]
+    store_accepted(transaction, judge)
+    if sizes.transport.kind is Transport.SHARES:
+        accounts = [mine.account for _, mine in judge.accepted]
+        attempts.note_participants(transaction, batch, accounts)
+    return found
+
+
 def read_judge(
     transaction: Transaction,
     plan: PlanRow,
@@ -153,7 +140,7 @@ def read_judge(
     rules: UploadRules,
     uploads: Sequence[Upload],
 ) -> UploadJudge:
-    """A desk that knows all that is stored about these uploads."""
+    """A judge that knows all that is stored about these uploads."""
     known = _read_digests(transaction, plan.id, uploads)
     if batch.state is not BatchState.OPEN:
         return UploadJudge(plan, batch, rules, known)
@@ -192,13 +179,13 @@ def _read_spent(t: Transaction, plan_id: str, found: Sequence[bytes]) -> dict[by
 
 
 def store_accepted(transaction: Transaction, filled: UploadJudge) -> None:
-    """Store what the desk accepted: reports, participations, and how full the batch is."""
+    """Store what the judge accepted: reports, participations, and how full the batch is."""
     where = (filled.batch.plan_id, filled.batch.index)
-    rows = [
+    taken = [
         (*where, upload.id, upload.digest, upload.payload, mine.user)
         for upload, mine in filled.accepted
     ]
-    _insert_reports(transaction, filled.batch, rows)
+    _insert_reports(transaction, filled.batch, taken)
     transaction.many(
         """
         INSERT INTO participations (plan, account_mac, spent) VALUES (?, ?, 1)

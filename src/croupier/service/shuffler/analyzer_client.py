@@ -12,7 +12,7 @@ import httpx
 from croupier.errors import CroupierError, DocumentError, SignatureError
 from croupier.model import Model
 from croupier.service.http.media_types import BATCH_TYPE, SHARE_TYPE, SIGNATURE
-from croupier.service.http.reasons import Reason
+from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.keys.peer_keys import PeerKeys
 from croupier.service.messages import signed_documents
 from croupier.service.shuffler.rows import ReleasedBatch
@@ -24,6 +24,13 @@ class UndeliveredError(CroupierError):
     def __init__(self, reason: str, text: str) -> None:
         super().__init__(text)
         self.reason = reason
+
+
+def reason_of(error: CroupierError) -> str:
+    """A word for what went wrong, without anything that was sent."""
+    if isinstance(error, Refusal):
+        return error.reason.code
+    return str(getattr(error, "reason", type(error).__name__))
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from croupier.service.shuffler.analyzer_client import (
     LearntModel,
     OpenedReports,
     UndeliveredError,
+    reason_of,
 )
 from croupier.service.shuffler.metrics import ShufflerMetrics
 from croupier.service.shuffler.open_batch import OpenBatch
@@ -240,13 +241,6 @@ class Courier:
     async def _run_in_thread(self, work: Callable[[], Answer]) -> Answer:
         """Work of the store, off the event loop."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-
-
-def reason_of(error: CroupierError) -> str:
-    """A word for what went wrong, without anything that was sent."""
-    if isinstance(error, Refusal):
-        return error.reason.code
-    return str(getattr(error, "reason", type(error).__name__))
 
 
 def _random_factor() -> float:

@@ -23,7 +23,6 @@ from croupier.service.shuffler.shuffling import CarriedSizes, read_held, shuffle
 from croupier.service.storage import dropped_attempts, leases, ledger
 from croupier.service.storage.database import Database, Transaction
 from croupier.service.storage.leases import Lease
-from croupier.wire import Transport
 
 
 def _unsigned(_: bytes) -> str:
@@ -125,18 +124,8 @@ class ShufflerStore:
     ) -> list[Reason | None]:
         if not rows.is_known(transaction, plan_id):
             return [Reason.WRONG_PLAN] * len(uploads)
-        plan = rows.lock_plan(transaction, plan_id)
-        batch = rows.read_batch(transaction, plan_id, plan.batch)
         sizes = self._carried_sizes(transaction, plan_id)
-        rules = acceptance.upload_rules(sizes, batch.index)
-        desk = acceptance.read_judge(transaction, plan, batch, rules, uploads)
-        found = [desk.judge(upload) for upload in uploads]
-        acceptance.store_accepted(transaction, desk)
-        if sizes.transport.kind is Transport.SHARES:
-            attempts.note_participants(
-                transaction, batch, [mine.account for _, mine in desk.accepted]
-            )
-        return found
+        return acceptance.accept_uploads(transaction, sizes, uploads)
 
     # Batches that stay short
 
@@ -153,9 +142,8 @@ class ShufflerStore:
             batch = rows.lock_newest_batch(transaction, plan_id)
             # Emptied in the meantime, it would stay short, or below the floor.
             fits = batch.index == before.index and batch.filled >= before.filled
-            return (
-                acceptance.add_empty_reports(transaction, batch, made[: batch.room]) if fits else 0
-            )
+            added = made[: batch.room] if fits else []
+            return acceptance.add_empty_reports(transaction, batch, added)
 
     def drop(self, plan_id: str) -> int:
         """Empty an open batch that stays short, and begin it again; how many reports are lost."""
@@ -206,8 +194,8 @@ class ShufflerStore:
             payloads = transitions.read_payloads(transaction, batch)
             held = read_held(transaction, plan_id)
         made, held = shuffle_batch(sizes, batch.index, payloads, held)
-        parcel = sizes.transport.pack(made, batch.binding(sizes.transport.kind))
-        signature = self._sign(parcel.body)
+        packed = sizes.transport.pack(made, batch.binding(sizes.transport.kind))
+        signature = self._sign(packed.body)
         with self._database.transaction() as transaction:
             now = rows.lock_newest_batch(transaction, plan_id)
             if (now.index, now.state, now.attempt) == (
@@ -215,7 +203,7 @@ class ShufflerStore:
                 BatchState.SEALED,
                 batch.attempt,
             ):
-                transitions.store_release(transaction, sizes.plan, now, parcel, signature, held)
+                transitions.store_release(transaction, sizes.plan, now, packed, signature, held)
             return transitions.read_released(transaction, batch)
 
     def share(self, plan_id: str, index: int, opened: bytes, attempt: int = 0) -> bytes:

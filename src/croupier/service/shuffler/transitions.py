@@ -68,7 +68,7 @@ def store_release(
     transaction: Transaction,
     plan: Plan,
     batch: BatchRow,
-    parcel: PackedBatch,
+    packed: PackedBatch,
     signature: str,
     held: Messages,
 ) -> None:
@@ -76,17 +76,17 @@ def store_release(
 
     Shares say nothing without their masks, so that these are what is charged.
     """
-    if parcel.seeds is None:
-        _charge_batch(transaction, plan, batch, parcel.body)
+    if packed.seeds is None:
+        _charge_batch(transaction, plan, batch, packed.body)
     write_held(transaction, plan.id, held)
     transaction.execute(
         """
         UPDATE batches SET state = 'released', body = ?, signature = ?, seeds = ?
         WHERE plan = ? AND batch = ?
         """,
-        parcel.body,
+        packed.body,
         signature,
-        parcel.seeds,
+        packed.seeds,
         plan.id,
         batch.index,
     )
