@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
@@ -58,7 +59,7 @@ def test_by_default_the_shuffle_model_samples_in_growing_batches_and_the_central
     (panel, *_) = curves(paper.fig1(paper.PAPER))
     by_label = {job.label: job.plan for job in panel.jobs}
     assert {plan.policy.name for plan in by_label.values()} == {"sampling"}
-    shuffled, central = by_label["shuffle (vector-sum)"], by_label["central, batched"]
+    shuffled, central = by_label["shuffle (vector-sum)"], by_label["central, batched (Toeplitz)"]
     assert shuffled.schedule.name == "growing"
     assert central.schedule == shuffled.schedule
     assert panel.log
@@ -147,3 +148,32 @@ def test_twins_share_a_colour_and_differ_in_marker() -> None:
     )
     assert sequential.colour == batched.colour != shuffled.colour
     assert len({look.marker for look in (sequential, batched, shuffled)}) == 3
+
+
+@pytest.mark.parametrize("calibration", ["certified", "theorem", "released"])
+@pytest.mark.parametrize("make", [paper.fig1, paper.fig2])
+def test_linucb_jdp_is_the_tree_whatever_the_constants(
+    make: Callable[[Arena], Figure], calibration: str
+) -> None:
+    arena = replace(paper.PAPER, calibration=calibration, policy="ucb", batches="fixed")
+    jobs = [job for job in make(arena).jobs if job.plan.protocol == "central"]
+    assert {job.label for job in jobs} == {"LinUCB-JDP"}
+    assert {job.plan.release(0).parameters["strategy"] for job in jobs} == {"tree"}
+
+
+def test_the_square_root_is_drawn_by_its_own_name() -> None:
+    ours = paper.fig1(replace(paper.PAPER, horizon=500))
+    labels = {
+        job.label: job.plan.release(0).parameters["strategy"]
+        for job in ours.jobs
+        if job.plan.protocol == "central"
+    }
+    assert labels == {
+        "central, sequential (tree)": "tree",
+        "central, batched (Toeplitz)": "toeplitz",
+    }
+    named = enter(BATCHED_CENTRAL, replace(SMALL, calibration="certified", policy="ucb"))
+    assert named.label == "Batched-Central-LinUCB (Toeplitz)"
+    assert enter(BATCHED_CENTRAL, replace(SMALL, calibration="theorem")).label == (
+        "Batched-Central-LinUCB"
+    )

@@ -82,4 +82,4 @@ def test_an_ambiguous_address_is_refused(address: str) -> None:
     "address", ["tcp://127.0.0.1:8786", "tls://a-b.example:1", "tcp://[::1]:9"]
 )
 def test_a_complete_address_is_taken(address: str) -> None:
-    assert str(choose_executor(1, address)) == f"Cluster(address='{address}')"
+    assert str(choose_executor(1, address)) == f"DaskCluster(address='{address}')"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,23 @@ from croupier.simulation import engine
 from croupier.simulation import sweep as sweeping
 from croupier.simulation.compare import LINUCB, VECTOR, Arena, line_up
 from croupier.simulation.results import load_frame
-from croupier.simulation.sweep import SweepJob, over_seeds, problem_id, simulate, sweep
+from croupier.simulation.sweep import (
+    SweepJob,
+    SweepOutcome,
+    over_seeds,
+    problem_id,
+    simulate,
+    student_half_width,
+    sweep,
+)
 from croupier.simulation.synthetic import Contextual, Sphere
 
 ARENA = Arena(
     dim=3, horizon=120, batch_size=20, epsilon=10.0, delta=0.1, calibration="released", arms=5
 )
+
+
+ZEROS = np.zeros(1, dtype=np.int64)
 
 
 def jobs() -> list[SweepJob]:
@@ -201,3 +213,20 @@ def test_the_open_batch_is_played_and_reported_as_unreleased() -> None:
     plan = Plan.calibrate("linucb", dim=3, batch_size=50, horizon=120, calibration="released")
     document = simulate(plan, Sphere(3, 5), trials=1).document()
     assert document["unreleased_rounds"] == 20
+
+
+def test_bands_of_three_trials_are_those_of_student() -> None:
+    """Half the 95 % interval from three normal numbers is 4.303 standard errors, not 1.96."""
+    made = SweepOutcome(jobs()[0], np.array([1]), np.array([[1.0], [2.0], [6.0]]), 0, ZEROS, 0.0)
+    assert made.half_width[0] == pytest.approx(4.302652729911275 * made.standard_error[0])
+    rng = np.random.default_rng(7)
+    draws = rng.standard_normal((20_000, 3))
+    error = draws.std(axis=1, ddof=1) / math.sqrt(3)
+    missed = np.abs(draws.mean(axis=1)) > student_half_width(error, 3)
+    # 5 % of 20,000 with a standard deviation of 31; the normal factor would miss 19 %.
+    assert abs(np.count_nonzero(missed) - 1000) < 150
+
+
+def test_the_band_of_one_trial_is_unknown() -> None:
+    made = SweepOutcome(jobs()[0], np.array([1]), np.array([[1.0]]), 0, ZEROS, 0.0)
+    assert math.isnan(made.half_width[0])

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from croupier.privacy.budget import Budget
-from croupier.theory import batch_sizes, promises, regret
+from croupier.theory import batch_sizes, constants, promises, regret
 from croupier.theory.batch_sizes import Targets
 from croupier.theory.promises import Promise
 from croupier.theory.scope import Scope
@@ -280,3 +280,13 @@ def test_batch_sizes_are_the_nearest_whole_numbers_that_fit(
 def test_a_horizon_without_rounds_is_refused() -> None:
     with pytest.raises(ValueError, match="horizon must be a whole number of at least 1, got 0"):
         batch_sizes.rounded(3.2, 0)
+
+
+def test_the_grid_of_cor_vec_priv_is_outside_thm_vec_at_its_batch_size() -> None:
+    users = batch_sizes.vector_sum_for_privacy(20_000, 5, Budget(1.0, 0.1)).batch_size
+    theorems, corollarys = constants.vector_sum_grid(users, 5), 5
+    assert theorems == pytest.approx(103, abs=0.5)
+    assert theorems > corollarys
+    # The variance of rounding by p(1-p) <= 1/4 a user, in units of the sum.
+    assert users / (4 * theorems**2) == pytest.approx(1 / 16)
+    assert users / (4 * corollarys**2) == pytest.approx(26, abs=0.5)

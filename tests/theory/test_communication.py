@@ -100,3 +100,11 @@ def test_the_order_hides_a_factor_of_about_a_million() -> None:
 def test_the_printed_order_is_computed_as_printed() -> None:
     order = communication.printed_vector_sum_order(Budget(0.5, 1e-4), 400, 3)
     assert math.isclose(order, 9 * (20 + math.log(1e4) / 0.25), rel_tol=1e-12)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 5, 15])
+def test_the_papers_labels_take_bits_that_it_does_not_count(dim: int) -> None:
+    labels = dim + dim**2
+    assert 2 ** communication.printed_label_bits(dim) >= labels
+    assert 2 ** (communication.printed_label_bits(dim) - 1) < labels
+    assert communication.printed_label_bits(5) == 5

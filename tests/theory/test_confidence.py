@@ -55,3 +55,17 @@ def test_noise_bounds_hold_over_all_prefixes_at_their_confidence(dim: int) -> No
     assert np.count_nonzero(vectors.max(axis=1) > vector) <= 60
     assert norms.max() > matrix / 3
     assert vectors.max() > vector / 3
+
+
+def test_failures_add_up_to_twice_alpha() -> None:
+    """The tail that each bound leaves, read off the bound itself."""
+    alpha, dim, batches = 0.02, 6, 40
+    depth = (confidence.matrix_noise_bound(1.0, dim, batches, alpha) - math.sqrt(2 * dim)) ** 2 / 2
+    matrix = batches * 2 * math.exp(-depth)  # both ends of the spectrum
+    depth = (confidence.vector_noise_bound(1.0, dim, batches, alpha) - math.sqrt(dim)) ** 2 / 2
+    vector = batches * math.exp(-depth)
+    first = confidence.radius(0, dim, lowest=1.0, highest=0.0, drift=0.0, confidence=alpha)
+    rewards = math.exp(-(first**2) / 2)
+    assert matrix == pytest.approx(alpha)
+    assert vector == pytest.approx(alpha / 2)
+    assert matrix + vector + rewards == pytest.approx(2 * alpha)

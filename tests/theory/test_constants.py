@@ -176,3 +176,18 @@ def test_the_edge_of_a_closed_range_is_inside() -> None:
 def test_every_failed_condition_is_named() -> None:
     with pytest.raises(GuaranteeError, match=r"epsilon <= 15.*; thm:vec needs delta < 1/2"):
         constants.require(*constants.vector_sum_range(Budget(20.0, 0.9)))
+
+
+@pytest.mark.parametrize(("delta", "none", "whole"), [(0.1, 59, 161), (1e-6, 243, 662)])
+def test_small_batches_are_outside_the_lemma_that_thm_amp_rests_on(
+    delta: float, none: int, whole: int
+) -> None:
+    def covered(users: int, share: float) -> bool:
+        """The lemma, at a share of the largest epsilon that the theorem allows."""
+        epsilon = share * math.sqrt(math.log(2 / delta) / users)
+        return constants.amplified_range(Budget(epsilon, delta), users)[1].holds
+
+    assert not covered(none, 1e-6)
+    assert covered(none + 1, 1e-6)
+    assert not covered(whole - 1, 1.0)
+    assert covered(whole, 1.0)

@@ -17,6 +17,10 @@ from croupier.protocols.base import Release
 from croupier.schedules import Schedule
 
 SHOWN_BATCHES = 20
+
+LEAST_DELTA = 1e-300
+"""Smaller numbers lose digits, and then themselves."""
+
 POLICY_NUMBERS = ("regularizer", "radius", "exploration", "spread")
 
 
@@ -169,7 +173,12 @@ def verdict(guarantee: Guarantee, budget: Budget) -> str:
         return "not proved"
     if guarantee.meets(budget):
         return "proved to hold"
-    return f"does NOT hold, the proved delta is {guarantee.delta(budget.epsilon):.4g}"
+    return f"does NOT hold, the proved delta is {delta_words(guarantee.delta(budget.epsilon))}"
+
+
+def delta_words(delta: float) -> str:
+    """A computed delta; what floating point cannot hold is not said to be 0."""
+    return f"{delta:.4g}" if delta >= LEAST_DELTA else f"below {LEAST_DELTA:g}"
 
 
 def guarantee_words(guarantee: Guarantee, delta: float | None) -> str:

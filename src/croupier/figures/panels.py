@@ -27,9 +27,6 @@ LEGEND_LINE, DOT_LINE, REMARK_LINE, HEAD = 0.19, 0.28, 0.16, 0.9
 TITLE = 48
 """Characters that fit above the axes."""
 
-BAND = 1.96
-"""Standard errors on either side: a 95 % interval for the mean."""
-
 ROOM_BELOW = 3
 """A logarithmic axis starts by this factor below the least regret in the end."""
 
@@ -87,11 +84,11 @@ def _curve(axis: Axes, outcome: SweepOutcome, style: LineStyle, position: int) -
         linestyle="--" if outcome.job.refused else "-",
         label=legend_label(outcome.job),
     )
-    _band(axis, outcome.rounds.astype(np.float64), outcome.mean, outcome.standard_error, style)
+    _band(axis, outcome.rounds.astype(np.float64), outcome.mean, outcome.half_width, style)
 
 
-def _band(axis: Axes, at: Floats, mean: Floats, error: Floats, style: LineStyle) -> None:
-    spread = BAND * np.nan_to_num(error)
+def _band(axis: Axes, at: Floats, mean: Floats, half: Floats, style: LineStyle) -> None:
+    spread = np.nan_to_num(half)
     axis.fill_between(at, mean - spread, mean + spread, color=style.colour, alpha=0.2, lw=0)
 
 
@@ -114,7 +111,7 @@ def _points(axis: Axes, panel: PointPanel, outcomes: Outcomes) -> None:
 def _line(axis: Axes, line: Series, outcomes: Outcomes, style: LineStyle, fit: bool) -> None:
     """Last regrets of a series with their band."""
     mean = np.array([outcomes[job].mean[-1] for job in line.jobs])
-    error = np.array([outcomes[job].standard_error[-1] for job in line.jobs])
+    half = np.array([outcomes[job].half_width[-1] for job in line.jobs])
     slope = f", slope {fitted_slope(line, outcomes)}" if fit else ""
     axis.plot(
         line.at,
@@ -126,7 +123,7 @@ def _line(axis: Axes, line: Series, outcomes: Outcomes, style: LineStyle, fit: b
         linestyle="--" if any(job.refused for job in line.jobs) else "-",
         label=series_label(line) + slope,
     )
-    _band(axis, np.array(line.at), mean, error, style)
+    _band(axis, np.array(line.at), mean, half, style)
 
 
 def _level(axis: Axes, outcome: SweepOutcome, ends: tuple[float, float], style: LineStyle) -> None:
@@ -168,11 +165,11 @@ def _dots(axis: Axes, panel: DotPanel, outcomes: Outcomes) -> None:
 def _dot(axis: Axes, place: int, outcome: SweepOutcome) -> None:
     """A mean with its interval, and the number above it."""
     (style,) = line_styles([outcome.job])
-    mean, error = outcome.mean[-1], np.nan_to_num(outcome.standard_error[-1])
+    mean, half = outcome.mean[-1], np.nan_to_num(outcome.half_width[-1])
     axis.errorbar(
         mean,
         place,
-        xerr=BAND * error,
+        xerr=half,
         color=style.colour,
         marker=style.marker,
         markersize=5,

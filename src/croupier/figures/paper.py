@@ -104,11 +104,11 @@ def _spread(arena: Arena) -> bool:
 
 def _sized(entry: Entry, arena: Arena, sizes: list[int]) -> Series:
     jobs = tuple(enter(entry, replace(arena, batch_size=size)) for size in sizes)
-    return Series(entry.named(arena.policy_name), jobs, tuple(sizes))
+    return Series(entry.named(arena), jobs, tuple(sizes))
 
 
 def _sequential(entry: Entry, arena: Arena) -> SweepJob:
-    return enter(entry, arena, f"{entry.named(arena.policy_name)}, B = 1")
+    return enter(entry, arena, f"{entry.named(arena)}, B = 1")
 
 
 def _setting(arena: Arena) -> str:

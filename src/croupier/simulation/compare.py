@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from croupier.baselines.central import Central
 from croupier.errors import GuaranteeError
 from croupier.plan import PAPERS_LAYOUT, Plan
 from croupier.policies.sampling import Sampling
@@ -17,12 +18,16 @@ from croupier.simulation.sweep import SweepJob
 PAPERS_BATCH = 20
 """Users per batch in the paper's figures."""
 
+TREE, TOEPLITZ = "tree", "toeplitz"
+STRATEGY_WORDS = {TREE: "tree", TOEPLITZ: "Toeplitz"}
+
 
 @dataclass(frozen=True)
 class Entry:
     """An algorithm: ``label`` is its name in the paper, ``words`` what it is with other policies.
 
-    ``sequential`` ones update after every round; ``levels`` are those of a tree.
+    ``sequential`` ones update after every round; ``levels`` are those of a tree. ``strategy`` is
+    that of the central model where several are certified, None for the one of least noise.
     """
 
     label: str
@@ -30,14 +35,30 @@ class Entry:
     sequential: bool = False
     words: str = ""
     levels: int | None = None
+    strategy: str | None = None
 
-    def named(self, policy: str) -> str:
-        """The paper's names are those of its own policy; a sampler is no LinUCB."""
-        return self.label if policy == Ucb.name or not self.words else self.words
+    def named(self, arena: Arena) -> str:
+        """The paper's names are those of its own policy and tree; a sampler is no LinUCB."""
+        papers = arena.policy_name == Ucb.name or not self.words
+        name = self.label if papers else self.words
+        strategy = self.drawn_strategy(arena)
+        if strategy is None or (papers and strategy == TREE):
+            return name
+        return f"{name} ({STRATEGY_WORDS[strategy]})"
+
+    def drawn_strategy(self, arena: Arena) -> str | None:
+        """How the central model correlates its noise; the paper's constants are the tree's."""
+        if self.protocol != Central.name:
+            return None
+        return (self.strategy or TOEPLITZ) if arena.calibration == "certified" else TREE
 
 
 LINUCB = Entry("LinUCB", "linucb", sequential=True, words="non-private, sequential")
-CENTRAL = Entry("LinUCB-JDP", "central", sequential=True, words="central, sequential")
+CENTRAL = Entry(
+    "LinUCB-JDP", "central", sequential=True, words="central, sequential", strategy=TREE
+)
+"""The tree of Shariff and Sheffet, whatever the constants."""
+
 AMPLIFIED = Entry("LinUCB-SDP-Amp", "amplified-gaussian", words="shuffle (amplified)")
 VECTOR = Entry("LinUCB-SDP-Vec", "vector-sum", words="shuffle (vector-sum)")
 LOCAL = Entry("LinUCB-LDP", "local", sequential=True, words="local, sequential")
@@ -120,7 +141,7 @@ def enter(entry: Entry, arena: Arena, label: str | None = None) -> SweepJob:
     except GuaranteeError as error:
         plan, refused = _plan(entry, arena, outside=True), str(error)
     kind = registry.find(arena.problem)
-    name = label or entry.named(arena.policy_name)
+    name = label or entry.named(arena)
     return SweepJob(name, plan, kind.for_plan(plan, arena.arms), refused)
 
 
@@ -154,5 +175,6 @@ def _plan(entry: Entry, arena: Arena, **more: Any) -> Plan:
         centred=arena.centred,
         constant_feature=arena.constant_feature,
         levels=entry.levels,
+        strategy=entry.drawn_strategy(arena) if arena.calibration == "certified" else None,
         **more,
     )

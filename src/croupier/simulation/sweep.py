@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 from croupier.arguments import whole
 from croupier.model import canonical
@@ -32,6 +33,9 @@ TRIALS_PER_PART = 25
 """Trials that are computed together; fixed, so that the number of workers changes nothing."""
 
 DEFAULT_POINTS = 200
+
+BAND = 0.95
+"""Confidence of the intervals around means."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,11 @@ class SweepOutcome:
             return np.full(self.rounds.size, math.nan)
         return np.asarray(self.regret.std(axis=0, ddof=1) / math.sqrt(trials))
 
+    @property
+    def half_width(self) -> Floats:
+        """Of the interval for the mean at every round (Student's t); NaN for a single trial."""
+        return student_half_width(self.standard_error, len(self.regret))
+
     def document(self) -> dict[str, Any]:
         """Plain values for JSON."""
         errors = [None if math.isnan(error) else error for error in self.standard_error.tolist()]
@@ -123,6 +132,14 @@ class SweepOutcome:
             "publications": float(self.publications.mean()),
             "seconds": self.seconds,
         }
+
+
+def student_half_width(error: Floats, trials: int) -> Floats:
+    """Standard errors of a mean of ``trials`` as half a 95 % interval: few trials widen it.
+
+    The spread is measured, too, so that the mean is as Student's t with trials - 1 degrees says.
+    """
+    return np.asarray(stdtrit(max(trials - 1, 1), (1 + BAND) / 2) * error)
 
 
 def simulate(

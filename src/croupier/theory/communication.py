@@ -23,6 +23,11 @@ def printed_vector_sum_bits(dim: int, grid: float, noise_bits: float) -> float:
     return (dim + dim**2) * (grid + noise_bits)
 
 
+def printed_label_bits(dim: int) -> int:
+    """What the paper leaves out: the label k or (i, j) that every bit carries (``alg:Rvec``)."""
+    return math.ceil(math.log2(dim + dim**2))
+
+
 def vector_sum_bits(layout: Layout, grid: float, noise_bits: int) -> int:
     """P_Vec here: ceil(grid (high - low)) + noise_bits for every label (MATH 1)."""
     ranges = zip(layout.low.tolist(), layout.high.tolist(), strict=True)

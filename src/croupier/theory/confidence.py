@@ -20,7 +20,7 @@ def matrix_noise_bound(std: Any, dim: int, batches: int, confidence: float) -> A
 
 
 def vector_noise_bound(std: Any, dim: int, batches: int, confidence: float) -> Any:
-    """The same for the norm of the noise vector."""
+    """The same for the norm of the noise vector, one-sided: it fails with confidence/2."""
     return std * (math.sqrt(dim) + math.sqrt(2 * math.log(2 * batches / confidence)))
 
 
@@ -32,6 +32,10 @@ def regularizer(noise_bound: Any) -> Any:
 def radius(
     users: Any, dim: int, *, lowest: Any, highest: Any, drift: Any, confidence: float
 ) -> Any:
-    """beta_m of lemma ``thm:general`` with lambda_min, lambda_max and nu (``drift``)."""
+    """beta_m of lemma ``thm:general`` with lambda_min, lambda_max and nu (``drift``).
+
+    The rewards' part fails with confidence/2; together with the noise bounds above the radius
+    holds for all batches with probability 1 - 2 confidence.
+    """
     learnt = 2 * math.log(2 / confidence) + dim * np.log1p(users / (dim * lowest))
     return np.sqrt(learnt) + np.sqrt(highest) + drift

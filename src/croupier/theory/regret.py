@@ -21,6 +21,7 @@ def general(
 ) -> float:
     """``thm:general`` with lambda_min, lambda_max and nu (``drift``); no constant is hidden.
 
+    It holds with probability 1 - 2 alpha: ``ass:reg`` and the rewards fail with alpha each.
     Its first term is printed twice as large as its proof gives (``clm:dif``); it is kept.
     """
     information = math.log1p(scope.horizon / (scope.dim * lowest))

@@ -10,7 +10,7 @@ from croupier.arguments import fraction, whole
 
 @dataclass(frozen=True)
 class Scope:
-    """Horizon T, dimension d and confidence alpha in (0, 1]."""
+    """Horizon T, dimension d and alpha in (0, 1]; two failures of alpha each add up to 2 alpha."""
 
     horizon: int
     dim: int
