@@ -40,6 +40,7 @@ CLONES = [f"{REPORTS}/test_clones.py", f"{REPORTS}/test_gaussian.py"]
 
 TESTS = {
     "audit_statistics": ["tests/privacy/test_audit_statistics.py"],
+    "composition": ["tests/privacy/test_composition.py"],
     "budget": ["tests/privacy/test_budget.py"],
     "central": ["tests/privacy/test_central_sensitivity.py", "tests/baselines"],
     "feature_moments": ["tests/privacy/test_feature_moments.py"],

@@ -55,4 +55,5 @@ class BitReports(p.Protocol):
         bits = self.layout.size * max(one.parameters["bit_epsilon"] for one in self.releases)
         return p.Guarantee("randomised response", p.PureCurve(participations * bits))
 
-    local_guarantee = guarantee
+    def local_guarantee(self, draws: int = 1) -> p.Guarantee:
+        return self.guarantee(draws)

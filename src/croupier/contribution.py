@@ -219,8 +219,8 @@ class Layout:
         matrix[..., columns, rows] = entries
         return np.array(sums[..., : self.dim]), matrix
 
-    def unit_reward(self, reward: float) -> float:
-        """A reward of the declared range as a number in [0, 1]."""
+    def unit_reward(self, reward: float | bool | np.bool) -> float:
+        """A reward of the declared range as a number in [0, 1]; yes is 1 and no is 0."""
         low, high = self.reward_range
         value = float(reward) if isinstance(reward, bool | np.bool) else finite("reward", reward)
         if not low <= value <= high:
@@ -261,7 +261,7 @@ def unit_features(layout: Layout, features: Floats) -> Floats:
     return features / layout.feature_norm if layout.scaled else features
 
 
-def contribution(layout: Layout, feature: ArrayLike, reward: float) -> Floats:
+def contribution(layout: Layout, feature: ArrayLike, reward: float | np.bool) -> Floats:
     """One user's bounded vector, every coordinate a whole number of units of 2**-40.
 
     Clipped in integers whatever was checked before, since privacy rests on it (MATH 2, 4).

@@ -7,8 +7,6 @@ import pytest
 from croupier.privacy import gdp
 from croupier.privacy.budget import Budget
 from croupier.privacy.guarantee import SWAP, GaussianCurve, Guarantee, PureCurve, gaussian, unproved
-from croupier.privacy.shuffled_bits.count_release import CountRelease
-from croupier.privacy.shuffled_bits.curve import BinomialCurve
 
 
 def randomised_response_delta(bound: float, epsilon: float) -> float:
@@ -65,29 +63,3 @@ def test_assumptions_are_added_to_a_copy() -> None:
     assert more.assumptions == ("first", "second", "third")
     assert isinstance(more, Guarantee)
     assert more.curve == bare.curve
-
-
-@pytest.mark.parametrize(("mu", "more", "delta"), [(0.3, 0.4, 1e-6), (2.0, 0.1, 1e-9)])
-def test_gaussian_releases_of_the_same_data_add_up_by_their_squares(
-    mu: float, more: float, delta: float
-) -> None:
-    exact = gdp.epsilon_of(math.hypot(mu, more), delta)
-    found = gaussian(mu, "exact").epsilon_beside(more, delta)
-    assert exact <= found <= 1.001 * exact
-
-
-def test_tails_of_a_certificate_are_paid_for_beside_another_release() -> None:
-    curve, delta, more = BinomialCurve(((CountRelease(5000, 0.5, 9.0, 4), 2),)), 1e-6, 0.2
-    epsilon = Guarantee("counts", curve).epsilon_beside(more, delta)
-    tails = -math.expm1(curve.tails * math.log1p(-curve.tau(delta)))
-    both = math.hypot(curve.mu_at(delta), more)
-    assert tails + (1 - tails) * gdp.delta_of(both, epsilon) <= delta
-    assert tails + (1 - tails) * gdp.delta_of(both, 0.99 * epsilon) > delta
-
-
-def test_other_curves_are_composed_plainly_and_nothing_stays_nothing() -> None:
-    pure = Guarantee("pure", PureCurve(2.0))
-    assert pure.epsilon_beside(0.5, 1e-6) == 2.0 + gdp.epsilon_of(0.5, 5e-7)
-    few = Guarantee("counts", BinomialCurve(((CountRelease(4, 0.5, 9.0, 4), 1),)))
-    assert few.epsilon_beside(0.5, 1e-6) == math.inf
-    assert unproved("no noise").epsilon_beside(0.5, 1e-6) == math.inf
