@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from croupier.plan import Plan
+from croupier.plan import Plan, composed_epsilons
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.messages.sealing import Binding
 from croupier.service.messages.transports import BitsTransport
+from croupier.service.shuffler.batch_status import describe_lineage, lineage_words
 from croupier.service.shuffler.rows import Basis, BatchState
 from croupier.service.shuffler.store import ShufflerStore
 from croupier.service.storage.database import Database
@@ -178,3 +179,23 @@ def test_a_plan_succeeds_one_plan_only(databases: Databases) -> None:
     with pytest.raises(Refusal) as refused:
         store.succeed(other.id, new, Basis(0, HASHES[0]))
     assert refused.value.reason is Reason.ID_CONFLICT
+
+
+def test_a_successor_says_what_it_comes_to_with_what_it_succeeds(databases: Databases) -> None:
+    """A plan of epsilon 5 and then one of 1 are not worth 1 to who took part in both."""
+    asked: dict[str, Any] = {"dim": 2, "delta": 1e-5, "batches": "fixed", "batch_size": 100}
+    first, then = (
+        Plan.calibrate("vector-sum", **asked, horizon=100, epsilon=epsilon)
+        for epsilon in (5.0, 1.0)
+    )
+    store = begun(databases("shuffler"), first)
+    assert describe_lineage(store.lineage(first.id)) == {}
+    assert lineage_words({}) == ""
+    store.retire(first.id)
+    store.succeed(first.id, then, Basis(0, HASHES[0]))
+    told = describe_lineage(store.lineage(then.id))
+    assert told["succeeds"] == [first.id]
+    assert 5.0 < told["epsilon_with_predecessors"] < 5.3
+    assert told["epsilon_with_predecessors"] == composed_epsilons([then, first], 1e-5)["shuffle"]
+    epsilon = f"{told['epsilon_with_predecessors']:.4g}"
+    assert f"it comes to epsilon {epsilon} at delta 1e-05" in lineage_words(told)

@@ -10,7 +10,12 @@ import httpx
 from croupier.service.analyzer.store import AnalyzerStore
 from croupier.service.http.reasons import Refusal
 from croupier.service.settings import Role, Settings, ShortBatchPolicy
-from croupier.service.shuffler.batch_status import describe_batch, explain_wait
+from croupier.service.shuffler.batch_status import (
+    describe_batch,
+    describe_lineage,
+    explain_wait,
+    lineage_words,
+)
 from croupier.service.shuffler.rows import BatchRow, BatchState
 from croupier.service.shuffler.store import ShufflerStore
 from croupier.service.startup import StartError, read_checked_plan
@@ -126,13 +131,15 @@ def _shuffler_status(
             "shuffler", plan.id, answer, _first_obstacle(own, peer), False, {}, own, peer
         )
     batch = store.current(plan.id)
+    lineage = describe_lineage(store.lineage(plan.id))
+    facts, words = describe_batch(batch) | lineage, lineage_words(lineage)
     if known[plan.id].ended:
-        answer = f"The plan has ended with batch {batch.index}; nothing more is released."
-        return PlanStatus("shuffler", plan.id, answer, "", True, describe_batch(batch), own, peer)
-    answer = explain_wait(batch)
+        answer = f"The plan has ended with batch {batch.index}; nothing more is released.{words}"
+        return PlanStatus("shuffler", plan.id, answer, "", True, facts, own, peer)
+    answer = explain_wait(batch) + words
     advice = _advice(batch, settings, own, peer)
     moving = batch.state is BatchState.OPEN and batch.room > 0
-    return PlanStatus("shuffler", plan.id, answer, advice, moving, describe_batch(batch), own, peer)
+    return PlanStatus("shuffler", plan.id, answer, advice, moving, facts, own, peer)
 
 
 def _advice(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from croupier.documents import finite_or_null
+from croupier.plan import Plan, composed_epsilons
 from croupier.service.shuffler.rows import BatchRow, BatchState
 
 
@@ -31,6 +34,36 @@ def _describe_attempts(batch: BatchRow) -> str:
         f"its shares too few opened for the analyzer. Nothing was released of that."
         if batch.attempt
         else ""
+    )
+
+
+def describe_lineage(plans: Sequence[Plan]) -> dict[str, Any]:
+    """What a plan and those that it succeeds are worth together; empty for a first plan.
+
+    Counts of participations are carried over, budgets add up: a user may have spent everything in
+    each of them (docs/sharp-edges.md).
+    """
+    deltas = [plan.budget.delta for plan in plans if plan.budget]
+    if len(plans) < 2 or not deltas:
+        return {}
+    delta = max(deltas)
+    epsilon = composed_epsilons(plans, delta)["shuffle"]
+    return {
+        "succeeds": [plan.id for plan in plans[1:]],
+        "epsilon_with_predecessors": finite_or_null(epsilon),
+        "delta_with_predecessors": delta,
+    }
+
+
+def lineage_words(told: dict[str, Any]) -> str:
+    """The same in a sentence."""
+    if not told:
+        return ""
+    epsilon = told["epsilon_with_predecessors"]
+    found = "nothing is promised" if epsilon is None else f"it comes to epsilon {epsilon:.4g}"
+    return (
+        f" Together with what it succeeds ({', '.join(told['succeeds'])}) {found} at delta "
+        f"{told['delta_with_predecessors']:g} for who takes part in all of it."
     )
 
 

@@ -119,6 +119,13 @@ def read_plan_row(transaction: Transaction, plan_id: str) -> PlanRow:
     return _plan_row(_require_row(plan_id, transaction.one(_PLAN, plan_id)))
 
 
+def read_lineage(transaction: Transaction, plan_id: str) -> list[Plan]:
+    """The plan and all that it succeeds, the newest first."""
+    before = read_plan_row(transaction, plan_id).predecessor
+    earlier = [] if before is None else read_lineage(transaction, before)
+    return [read_opened_plan(transaction, plan_id), *earlier]
+
+
 def lock_plan(transaction: Transaction, plan_id: str) -> PlanRow:
     """The plan as it is now; nobody else changes anything of it until we are done."""
     return _plan_row(_require_row(plan_id, transaction.one(_PLAN + " FOR UPDATE", plan_id)))

@@ -76,6 +76,11 @@ class ShufflerStore:
         with self._database.reading() as transaction:
             return self._carried_sizes(transaction, plan_id).plan
 
+    def lineage(self, plan_id: str) -> list[Plan]:
+        """The plan and all that it succeeds, the newest first."""
+        with self._database.reading() as transaction:
+            return rows.read_lineage(transaction, plan_id)
+
     def current(self, plan_id: str) -> BatchRow:
         """The newest batch of a plan."""
         with self._database.reading() as transaction:
