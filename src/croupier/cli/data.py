@@ -14,8 +14,8 @@ from croupier.simulation.data import DataProblem, files, logged, own
 from croupier.simulation.data.estimates import Estimate
 from croupier.simulation.data.rewards import rewards
 from croupier.simulation.data.sources import SOURCES
+from croupier.simulation.outcomes import SweepOutcome
 from croupier.simulation.problem import Problem
-from croupier.simulation.sweep import SweepOutcome
 
 
 @dataclass(frozen=True)
