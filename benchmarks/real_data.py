@@ -25,8 +25,8 @@ from croupier.simulation.data.classification import Shipped
 from croupier.simulation.data.movielens import MovieLens, film_statistics
 from croupier.simulation.data.rewards import rewards
 from croupier.simulation.data.sources import Ratings
+from croupier.simulation.jobs import SweepJob
 from croupier.simulation.problem import Users
-from croupier.simulation.sweep import SweepJob
 
 EPSILON = 1.0
 ALGORITHMS = {

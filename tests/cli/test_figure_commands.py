@@ -29,13 +29,15 @@ def test_compare_samples_in_growing_batches_unless_told_otherwise(
 ) -> None:
     document = answer(capsys, [*COMPARE, "--out", str(tmp_path)])
     assert labels(document) == [
-        "non-private, sequential", "non-private, batched", "central, sequential",
-        "central, batched", "shuffle (vector-sum)", "shuffle (amplified)", "local, sequential",
-        "local, batched",
+        "non-private, sequential", "non-private, batched", "central, sequential (tree)",
+        "central, batched (Toeplitz)", "shuffle (vector-sum)", "shuffle (amplified)",
+        "local, sequential", "local, batched",
     ]  # fmt: skip
     sizes = {row["algorithm"]: row["batch_size"] for row in document["panels"][0]["rows"]}
     assert sizes["local, sequential"] == 1
-    assert sizes["central, batched"] == sizes["shuffle (vector-sum)"] == 30  # a tenth of them
+    assert (
+        sizes["central, batched (Toeplitz)"] == sizes["shuffle (vector-sum)"] == 30
+    )  # a tenth of them
 
 
 def test_compare_can_play_the_papers_algorithm_with_certified_noise(

@@ -27,8 +27,8 @@ def test_a_delta_that_floating_point_loses_is_never_printed_as_nought() -> None:
     assert delta_words(1.2345e-299) == "1.234e-299"
 
 
-@pytest.mark.parametrize(("found", "shown"), [(1e-310, "below 1e-300"), (0.25, "0.25")])
+@pytest.mark.parametrize(("found", "shown"), [(1e-200, "1e-200"), (0.25, "0.25")])
 def test_a_claim_that_fails_names_the_proved_delta(found: float, shown: str) -> None:
     guarantee = Guarantee("exact", Flat(1.0, found))
-    text = verdict(guarantee, Budget(1.0, 1e-320))
+    text = verdict(guarantee, Budget(1.0, 1e-299))
     assert text == f"does NOT hold, the proved delta is {shown}"

@@ -11,7 +11,9 @@ from croupier.errors import UnknownNameError
 from croupier.figures import catalogue
 from croupier.figures.data import DotPanel, Figure
 from croupier.figures.draw import draw
-from croupier.simulation.sweep import SweepJob, SweepOutcome, sweep
+from croupier.simulation.jobs import SweepJob
+from croupier.simulation.outcomes import SweepOutcome
+from croupier.simulation.sweep import sweep
 
 LONGER = {"horizon": 10_000}
 """Horizons of figures that cannot do with little."""

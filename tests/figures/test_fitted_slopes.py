@@ -9,7 +9,8 @@ import pytest
 from croupier.figures.data import Series
 from croupier.figures.fitted_slopes import FittedSlope, fitted_slope
 from croupier.simulation.compare import LINUCB, Arena, enter
-from croupier.simulation.sweep import SweepJob, SweepOutcome
+from croupier.simulation.jobs import SweepJob
+from croupier.simulation.outcomes import SweepOutcome
 
 HORIZONS = (100, 1000, 10000)
 

@@ -26,7 +26,8 @@ from croupier.simulation.dask_executor import (
     refuse_strangers,
 )
 from croupier.simulation.executors import WorkerError
-from croupier.simulation.sweep import SweepJob, over_seeds, sweep
+from croupier.simulation.jobs import SweepJob, over_seeds
+from croupier.simulation.sweep import sweep
 
 LocalCluster = pytest.importorskip("distributed").LocalCluster
 

@@ -11,18 +11,11 @@ import pytest
 from croupier.errors import ResultsError
 from croupier.plan import Plan
 from croupier.simulation import engine
-from croupier.simulation import sweep as sweeping
 from croupier.simulation.compare import LINUCB, VECTOR, Arena, line_up
+from croupier.simulation.jobs import SweepJob, over_seeds, problem_id
+from croupier.simulation.outcomes import SweepOutcome, student_half_width
 from croupier.simulation.results import load_frame
-from croupier.simulation.sweep import (
-    SweepJob,
-    SweepOutcome,
-    over_seeds,
-    problem_id,
-    simulate,
-    student_half_width,
-    sweep,
-)
+from croupier.simulation.sweep import simulate, sweep
 from croupier.simulation.synthetic import Contextual, Sphere
 
 ARENA = Arena(
@@ -37,7 +30,7 @@ def jobs() -> list[SweepJob]:
     return line_up((LINUCB, VECTOR), ARENA)
 
 
-def regrets(outcomes: list[sweeping.SweepOutcome]) -> list[np.ndarray]:
+def regrets(outcomes: list[SweepOutcome]) -> list[np.ndarray]:
     return [outcome.regret for outcome in outcomes]
 
 

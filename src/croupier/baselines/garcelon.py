@@ -187,8 +187,8 @@ class GarcelonRelease(Release):
         uniform = rng.random((trials, self.users, *ones.shape), dtype=np.float32)
         sent = uniform < others[:, : self.bits]
         sent[:, 0] = uniform[:, 0] < own[:, : self.bits]
-        told = np.einsum("tujb,jb->tu", sent, ones - zeros) + zeros.sum()
-        rows = self.shuffle_rows(told, rng)
+        losses = np.einsum("tujb,jb->tu", sent, ones - zeros) + zeros.sum()
+        rows = self.shuffle_rows(losses, rng)
         mixture = np.asarray(logsumexp(rows, axis=1)) - math.log(self.users)
         return np.stack([mixture, rows[:, 0]], axis=1)
 

@@ -16,8 +16,8 @@ from croupier.simulation.data import DataProblem, files, logged, own
 from croupier.simulation.data.estimates import Estimate
 from croupier.simulation.data.rewards import rewards
 from croupier.simulation.data.sources import SOURCES
+from croupier.simulation.outcomes import SweepOutcome
 from croupier.simulation.problem import Problem
-from croupier.simulation.sweep import SweepOutcome
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class Named:
 
     def __post_init__(self) -> None:
         """Columns are those of a file, and a file needs columns."""
-        told = {name: value for name, value in vars(self).items() if name != "data" and value}
-        if self.data is None and told:
-            name, value = next(iter(told.items()))
+        given = {name: value for name, value in vars(self).items() if name != "data" and value}
+        if self.data is None and given:
+            name, value = next(iter(given.items()))
             raise ValueError(f"{name.replace('_', '-')} is of --data, which is missing: {value!r}")
         if self.data is None:
             return
@@ -51,10 +51,10 @@ class Named:
     @property
     def logged(self) -> bool:
         """Whether the file is a log of what was played."""
-        told = [value is not None for value in (self.arm, self.reward, self.propensity)]
-        if any(told) and not all(told):
+        given = [value is not None for value in (self.arm, self.reward, self.propensity)]
+        if any(given) and not all(given):
             raise ValueError("logged data needs all of --arm, --reward and --propensity")
-        return all(told)
+        return all(given)
 
     @property
     def columns(self) -> list[str]:
@@ -78,8 +78,8 @@ def problem_of(named: Named, plan: Plan, arms: int | None) -> Problem:
 
 def evaluate(named: Named, plan: Plan, seed: int, as_json: bool) -> None:
     """Print what a plan would have earned on a log."""
-    told = str(named.arm), str(named.reward), str(named.propensity)
-    log = files.read_log(str(named.data), named.columns, *told)
+    columns = str(named.arm), str(named.reward), str(named.propensity)
+    log = files.read_log(str(named.data), named.columns, *columns)
     found = logged.evaluate(plan, log, seed=seed, scaling=named.scaling(log.table.columns))
     charge = _charge(plan, named.map_mu)
     screen.emit({**found.document(), **charge}, _estimates(found.estimates), as_json)

@@ -188,11 +188,11 @@ def _considered(found: Recommendation) -> Iterator[str]:
 
 
 def _numbers(one: Alternative) -> str:
-    told = []
+    parts = []
     if one.expected is not None:
-        told.append(f"regret {one.expected.mean:,.0f} in {one.expected.trials} trials")
+        parts.append(f"regret {one.expected.mean:,.0f} in {one.expected.trials} trials")
     if one.report_bytes is not None:
-        told.append(f"{one.report_bytes:,} bytes")
+        parts.append(f"{one.report_bytes:,} bytes")
     if one.overhead is not None:
-        told.append(f"overhead {one.overhead:g}")
-    return "; ".join([*told, *([one.ruled_out] if one.ruled_out else [])])
+        parts.append(f"overhead {one.overhead:g}")
+    return "; ".join([*parts, *([one.ruled_out] if one.ruled_out else [])])

@@ -20,8 +20,9 @@ from croupier.figures.style import privacy_label
 from croupier.plan import Plan
 from croupier.simulation import compare as lineup
 from croupier.simulation import registry, sweep
+from croupier.simulation.jobs import SweepJob
+from croupier.simulation.outcomes import SweepOutcome
 from croupier.simulation.problem import Problem
-from croupier.simulation.sweep import SweepJob, SweepOutcome
 
 Out = Annotated[Path | None, typer.Option(help="Directory for rows; a killed run goes on there.")]
 Pictures = Annotated[Path, typer.Option(help="Directory for pictures and rows.")]

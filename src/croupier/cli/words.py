@@ -11,15 +11,12 @@ from croupier.contribution import Layout
 from croupier.documents import fewer_honest
 from croupier.model import Model
 from croupier.plan import AGAINST, Plan
-from croupier.privacy.budget import Budget
+from croupier.privacy.budget import LEAST_DELTA, Budget
 from croupier.privacy.guarantee import Guarantee
 from croupier.protocols.base import Release
 from croupier.schedules import Schedule
 
 SHOWN_BATCHES = 20
-
-LEAST_DELTA = 1e-300
-"""Smaller numbers lose digits, and then themselves."""
 
 POLICY_NUMBERS = ("regularizer", "radius", "exploration", "spread")
 

