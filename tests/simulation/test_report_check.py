@@ -122,6 +122,27 @@ class Reusing(SeededCoins):
         return self._made[key] >> (1024 - count)
 
 
+class KeepsRounding(SeededCoins):
+    """A device that rounds every report by the draws of its first one."""
+
+    def __init__(self) -> None:
+        super().__init__(9)
+        self._kept: list[int] = []
+        self._next = 0
+
+    def next_report(self) -> KeepsRounding:
+        self._next = 0
+        return self
+
+    def bits(self, count: int) -> int:
+        if count != STEP_POWER:
+            return super().bits(count)
+        if self._next == len(self._kept):
+            self._kept.append(super().bits(count))
+        self._next += 1
+        return self._kept[self._next - 1]
+
+
 def reusing(key: Callable[[bool, int], Hashable]) -> Callable[[], Coins]:
     stream = SeededCoins(5)
     return lambda: Reusing(stream, key)
@@ -246,6 +267,11 @@ def test_reports_that_depend_on_the_one_before_are_flagged() -> None:
 
 
 # Faulty devices.
+
+
+def test_a_rounding_that_is_kept_for_the_next_report_is_flagged() -> None:
+    found = checked(BITS, coins=KeepsRounding().next_report)
+    assert blamed(found, "the law", "the mean", "reports after each other")
 
 
 class OneBitLess(VectorSumRelease):
