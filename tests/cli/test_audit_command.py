@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 from croupier.cli.main import main
+from croupier.coins import Coins
 from croupier.plan import Plan
+from croupier.protocols import vector_release
+from croupier.protocols.vector_release import STEP_POWER
 
 
 def written(path: Path, protocol: str, calibration: str, **changes: Any) -> str:
@@ -97,3 +100,42 @@ def test_bad_options_are_one_line_and_exit_2(
     assert captured.out == ""
     assert options[1] in captured.err
     assert captured.err.count("\n") == 1
+
+
+def test_single_reports_are_in_words_and_in_the_document(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = written(tmp_path / "plan.json", "vector-sum", "certified")
+    # Devices cannot be seeded, so each run fails once in 50,000.
+    assert main(["audit", file, "--trials", "1000", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["reports"]
+    assert found["agrees"] is True
+    assert 1e-5 <= found["chance"] <= 1
+    assert (found["reports"] >= 2400, found["pairs"]) == (True, 36)
+    assert main(["audit", file, "--trials", "1000"]) == 0
+    text = capsys.readouterr().out
+    assert " single ones, 36 pairs of labels: as they should be (p = " in text
+
+
+def test_a_device_that_rounds_wrongly_exits_1_and_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nearest(numerator: int, coins: Coins) -> int:
+        return (numerator + (1 << STEP_POWER - 1)) >> STEP_POWER
+
+    file = written(tmp_path / "plan.json", "vector-sum", "certified")
+    monkeypatch.setattr(vector_release, "_rounded", nearest)
+    assert main(["audit", file, "--trials", "1000"]) == 1
+    text = capsys.readouterr().out
+    assert "36 pairs of labels: NOT as they should be in the " in text
+    assert "REFUTED: " in text
+
+
+def test_a_baseline_has_no_line_on_reports(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = written(tmp_path / "plan.json", "local", "certified")
+    assert main(["audit", file, "--trials", "1000"]) == 0
+    assert "single ones" not in capsys.readouterr().out
+    assert main(["audit", file, "--trials", "1000", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["reports"] is None

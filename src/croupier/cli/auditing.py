@@ -61,6 +61,7 @@ def report_document(plan: Plan, report: AuditReport) -> dict[str, Any]:
         "sharp": _errors_document(report.sharp),
         "pair": None if report.pair is None else report.pair.tolist(),
         "devices": report.devices and vars(report.devices),
+        "reports": report.reports and vars(report.reports) | {"agrees": report.reports.agrees},
         "promise_refuted": report.promise_refuted,
         "budget_refuted": report.budget_refuted,
         "flagged": report.flagged,
@@ -104,6 +105,7 @@ def _measured(report: AuditReport) -> list[str]:
         f"{report.seconds:.1f} s",
         f"  pair          ({first}) and ({second}), both rewarded most",
         *_devices(report),
+        *_reports(report),
         f"  confidence    an honest plan is flagged with probability {FALSE_ALARM:g} at most",
     ]
 
@@ -114,6 +116,17 @@ def _devices(report: AuditReport) -> list[str]:
         return []
     word = "follow" if found.agrees else "do NOT follow"
     return [f"  devices       {found.runs} batches of real devices {word} the measured law"]
+
+
+def _reports(report: AuditReport) -> list[str]:
+    """Single reports against their exact law, with the least likely of all that was seen."""
+    found = report.reports
+    if found is None:
+        return []
+    drawn = f"  reports       {found.reports:,} single ones, {found.pairs:,} pairs of labels: "
+    if found.agrees:
+        return [f"{drawn}as they should be (p = {found.chance:.2g})"]
+    return [f"{drawn}NOT as they should be in {found.least_likely} (p = {found.chance:.2g})"]
 
 
 def _budget(report: AuditReport) -> list[str]:
@@ -135,6 +148,8 @@ def verdict(report: AuditReport) -> str:
         return "nothing is claimed, so nothing was run"
     if report.devices_differ:
         return "REFUTED: real devices do not do what was measured"
+    if report.reports_differ:
+        return "REFUTED: single reports do not follow the law that is certified"
     if report.promise_refuted:
         return "REFUTED: more was measured than the guarantee allows"
     if report.budget_refuted:

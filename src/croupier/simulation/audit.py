@@ -25,6 +25,7 @@ from croupier.privacy.budget import Budget
 from croupier.privacy.guarantee import USUAL_DELTA, Guarantee
 from croupier.protocols.base import Mechanism
 from croupier.simulation.real_devices import DeviceCheck, check_devices
+from croupier.simulation.report_check import ReportCheck, check_reports
 
 Floats = NDArray[np.float64]
 
@@ -68,6 +69,7 @@ class AuditReport:
     middle: Errors | None
     sharp: Errors | None
     devices: DeviceCheck | None
+    reports: ReportCheck | None
     seconds: float
 
     @property
@@ -111,12 +113,18 @@ class AuditReport:
     @property
     def flagged(self) -> bool:
         """Whether more was measured than was claimed."""
-        return self.promise_refuted or self.budget_refuted or self.devices_differ
+        refuted = self.promise_refuted or self.budget_refuted
+        return refuted or self.devices_differ or self.reports_differ
 
     @property
     def devices_differ(self) -> bool:
         """Whether real devices do not follow the law that was measured."""
         return self.devices is not None and not self.devices.agrees
+
+    @property
+    def reports_differ(self) -> bool:
+        """Whether single reports of real devices do not follow the plan's exact law."""
+        return self.reports is not None and not self.reports.agrees
 
     @property
     def _points(self) -> list[Point]:
@@ -136,7 +144,8 @@ def audit(
     """Measure a plan with a user in ``batches`` batches, as many as it allows unless given.
 
     ``mechanism`` is what really runs and ``guarantee`` what is claimed, the plan's unless given.
-    For ``device_seconds`` real devices are run too, to see that they follow the measured law.
+    For ``device_seconds`` real devices are run too, to see that they follow the measured law, and
+    for as long again to hold single reports against the exact law of the plan's own parameters.
     """
     started = time.perf_counter()
     present = plan.participations if batches is None else batches
@@ -146,14 +155,15 @@ def audit(
     claimed = plan.promise_for(present) if guarantee is None else guarantee
     budget = plan.budget if present <= plan.participations else None
     runs = Runs(plan.mechanism if mechanism is None else mechanism, present, trials, seed)
-    pair, middle, sharp, devices = None, None, None, None
+    pair, middle, sharp, devices, reports = None, None, None, None, None
     if claimed.proved or budget is not None:
         pair = runs.search()
         middle, sharp = runs.measure(pair, budget.epsilon if budget else 1.0)
         devices = runs.devices(pair, device_seconds)
+        reports = runs.reports(plan.mechanism, pair, device_seconds)
     seconds = time.perf_counter() - started
     return AuditReport(
-        claimed, budget, present, trials, seed, pair, middle, sharp, devices, seconds
+        claimed, budget, present, trials, seed, pair, middle, sharp, devices, reports, seconds
     )
 
 
@@ -259,6 +269,14 @@ class Runs:
         if seconds <= 0:
             return None
         return check_devices(self.mechanism, self._encoded(pair)[1], seconds, self.seed)
+
+    def reports(self, promised: Mechanism, pair: Floats, seconds: float) -> ReportCheck | None:
+        """Single reports on the data of either side and on none, against what was promised."""
+        if seconds <= 0:
+            return None
+        first, second = self._encoded(pair)
+        rows = {"no data": np.zeros(self.layout.size), "first side": first, "second side": second}
+        return check_reports(promised, self.mechanism, rows, seconds)
 
     def _encoded(self, pair: Floats) -> Floats:
         """Contributions ``(2, size)`` with the rewards that move them most."""
