@@ -39,18 +39,6 @@ def delta_of(mu: float, epsilon: float) -> float:
     return min(1.0, density * _mills_drop(edge, mu))
 
 
-def deltas_of(mu: float, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The same at many epsilons."""
-    if mu < 1:
-        return np.array([delta_of(mu, float(epsilon)) for epsilon in epsilons])
-    edges = np.abs(epsilons) / mu - mu / 2
-    kept = np.clip(edges, ALWAYS, NEVER)
-    found = np.exp(-kept * kept / 2) / math.sqrt(2 * math.pi) * (mills(kept) - mills(kept + mu))
-    found = np.where(edges < ALWAYS, 1.0, np.where(edges > NEVER, 0.0, np.minimum(found, 1.0)))
-    below = np.minimum(epsilons, 0.0)
-    return np.asarray(-np.expm1(below) + np.exp(below) * found)
-
-
 def epsilon_of(mu: float, delta: float) -> float:
     """The smallest epsilon >= 0 with ``delta_of(mu, epsilon) <= delta``, on the safe side."""
     _probability(delta)

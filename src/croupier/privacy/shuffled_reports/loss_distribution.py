@@ -7,8 +7,6 @@ transform: sums of positive numbers keep their relative precision far into the t
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,71 +83,6 @@ def mirrored(upper: Losses) -> Losses:
     masses[top + places] = upper.masses
     masses[top - places] += upper.masses * np.exp(-places * upper.step)
     return Losses(upper.step, -top, masses, upper.infinite)
-
-
-def dominating(deltas: Floats, step: float) -> Losses | None:
-    """The losses of a pair that an exchange turns round, no better than ``deltas`` say.
-
-    ``deltas`` are bounds at the multiples of ``step``, from 0 on. What they bound is convex in
-    exp(epsilon), so their lower hull bounds it as well, everywhere: that is the pair (Doroshenko
-    and others 2022). None if an exchange would not turn it round.
-    """
-    hull = _lower_hull(list(enumerate(deltas.tolist())), step)
-    right = _masses(hull, step, deltas.size)
-    wrong = right * np.exp(-step * np.arange(deltas.size))
-    middle = (1 - hull[-1][1] - right.sum() - wrong.sum()) / 2
-    if not middle >= 0:
-        return None
-    right[0] = middle
-    return mirrored(Losses(step, 0, right, hull[-1][1]))
-
-
-def dominating_above(deltas: Floats, step: float, lowest: int) -> Losses:
-    """The losses of a pair no better than ``deltas`` say, from ``lowest * step`` on.
-
-    An exchange need not turn it round: it may stand for any pair that is bounded in both orders.
-    Of smaller losses nothing is said, so they count as the first of these.
-    """
-    hull = _lower_hull([NOTHING, *enumerate(deltas.tolist())], step)
-    return Losses(step, lowest, _masses(hull, step, deltas.size), hull[-1][1])
-
-
-Point = tuple[float, float]
-"""A cell and its delta: epsilon is so many steps."""
-NOTHING: Point = (-math.inf, 1.0)
-"""Where exp(epsilon) is 0 every delta is 1."""
-
-
-def _lower_hull(points: Sequence[Point], step: float) -> list[Point]:
-    """Where the largest function convex in exp(epsilon) that is nowhere above these points bends.
-
-    The first and the last of them are always there.
-    """
-    kept: list[Point] = []
-    for point in points:
-        while len(kept) > 1 and _bend(kept[-2], kept[-1], point, step) <= 0:
-            kept.pop()
-        kept.append(point)
-    return kept
-
-
-def _bend(before: Point, at: Point, after: Point, step: float) -> float:
-    """By how much the slope in exp(epsilon) grows at a point, times exp(epsilon) there.
-
-    Only quotients of exponentials enter: exp(epsilon) itself may be beyond all numbers.
-    """
-    near, far = (step * (one[0] - two[0]) for one, two in ((before, at), (at, after)))
-    falls = (at[1] - after[1]) * math.exp(far) / -math.expm1(far)
-    return (before[1] - at[1]) / -math.expm1(near) - falls
-
-
-def _masses(hull: Sequence[Point], step: float, cells: int) -> Floats:
-    """The masses under P, which are how much a hull bends at every cell but its first."""
-    masses = np.zeros(cells)
-    beyond = (math.inf, hull[-1][1])
-    for before, at, after in zip(hull, hull[1:], [*hull[2:], beyond], strict=False):
-        masses[int(at[0])] = _bend(before, at, after, step)
-    return masses
 
 
 def composed(losses: Losses, times: int) -> Losses:
