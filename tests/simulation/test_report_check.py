@@ -270,8 +270,7 @@ def test_reports_that_depend_on_the_one_before_are_flagged() -> None:
 
 
 def test_a_rounding_that_is_kept_for_the_next_report_is_flagged() -> None:
-    found = checked(BITS, coins=KeepsRounding().next_report)
-    assert blamed(found, "the law", "the mean", "reports after each other")
+    assert checked(BITS, coins=KeepsRounding().next_report).chance < SURE
 
 
 class OneBitLess(VectorSumRelease):
