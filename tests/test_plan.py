@@ -157,7 +157,8 @@ def test_the_local_promise_gets_weaker_with_every_participation() -> None:
     first, second = once.promise.mu, twice.promise.mu
     assert first is not None
     assert second == pytest.approx(math.sqrt(2) * first)
-    assert twice.guarantees()["local"].mu == first
+    assert twice.guarantees()["local"].mu == second
+    assert twice.mechanism.local_guarantee(1).mu == first
 
 
 def test_the_central_promise_is_the_joint_one() -> None:

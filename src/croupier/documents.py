@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from croupier.contribution import Layout
-from croupier.errors import CroupierError, DocumentError
+from croupier.errors import CroupierError, DocumentError, GuaranteeError
 from croupier.model import load_document
 from croupier.policies import registry as policy_registry
 from croupier.policies.base import Policy
@@ -63,11 +63,19 @@ def fewer_honest(plan: Plan) -> list[dict[str, Any]]:
         return []
     delta = plan.budget.delta
     shares = [share for share in FEWER if share < plan.mechanism.honest_fraction]
-    found = [plan.with_honest(share).epsilon(delta) for share in shares]
+    found = [_epsilon_with(plan, share, delta) for share in shares]
     return [
         {"honest_fraction": share, "epsilon": finite_or_null(epsilon)}
         for share, epsilon in zip(shares, found, strict=True)
     ]
+
+
+def _epsilon_with(plan: Plan, share: float, delta: float) -> float:
+    """With that share of honest users; infinite where a batch has none left."""
+    try:
+        return plan.with_honest(share).epsilon(delta)
+    except GuaranteeError:
+        return math.inf
 
 
 def guarantee_document(guarantee: Guarantee, delta: float | None) -> dict[str, Any]:

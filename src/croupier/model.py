@@ -55,10 +55,11 @@ class Model:
         return hashlib.sha256(canonical(self._content())).hexdigest()
 
     def _content(self) -> dict[str, Any]:
+        """Plain values; adding 0 leaves no negative zeros, which RFC 8785 does not know."""
         return {
             "policy": self.policy,
-            "theta": self.theta.tolist(),
-            "matrix": self.matrix.tolist(),
+            "theta": (self.theta + 0.0).tolist(),
+            "matrix": (self.matrix + 0.0).tolist(),
             "scale": float(self.scale),
             "version": self.version,
             "users": self.users,
@@ -95,11 +96,16 @@ def canonical(content: dict[str, Any]) -> bytes:
     return rfc8785.dumps(content)
 
 
+def read_integer(text: str) -> float:
+    """A whole number as JSON's readers in other languages have it: a float beyond 2**53."""
+    return int(text) if len(text) < 16 or abs(int(text)) < 2**53 else float(text)
+
+
 def load_document(text: str, kind: str) -> dict[str, Any]:
     """The fields of a JSON document of the given kind."""
     try:
-        document = json.loads(text)
-    except json.JSONDecodeError as error:
+        document = json.loads(text, parse_int=read_integer)
+    except ValueError as error:
         raise DocumentError(f"not a {kind}: {error}") from error
     if not isinstance(document, dict) or document.pop("kind", None) != kind:
         raise DocumentError(f'not a {kind}: the document has no "kind": "{kind}"')

@@ -31,9 +31,12 @@ from croupier.theory.promises import Promise, shuffled
 Floats = NDArray[np.float64]
 
 
+BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-3, "honest_fraction": 1.0}
+
+
 def plan(**changes: Any) -> Plan:
     asked: dict[str, Any] = {"dim": 3, "batch_size": 100, "horizon": 2000, "batches": "fixed"}
-    return Plan.calibrate("garcelon", **{**asked, "epsilon": 1.0, "delta": 1e-3, **changes})
+    return Plan.calibrate("garcelon", **{**asked, **BUDGET, **changes})
 
 
 def users_of(layout: Layout, count: int, seed: int = 0) -> Floats:

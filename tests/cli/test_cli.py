@@ -50,7 +50,8 @@ def test_plan_prints_the_designed_document(capsys: pytest.CaptureFixture[str]) -
     } <= set(document)  # fmt: skip
     assert document["parameters"] == {"grid": 64.0, "noise_bits": 256631314, "bias": 0.25}
     assert set(document["guarantees"]) == {"shuffle", "joint", "local"}
-    assert document["guarantees"]["shuffle"]["method"].startswith("thm:vec as the paper prints")
+    assert document["guarantees"]["shuffle"]["method"].startswith("certificate for shuffled bits")
+    assert document["guarantees"]["shuffle"]["epsilon"] < 0.01, "theorem constants are wasteful"
     assert document["schedule"] == {"name": "fixed", "first": 1000, "exponent": 0.0}
 
 
@@ -65,7 +66,7 @@ def test_words_and_json_carry_the_same_numbers(capsys: pytest.CaptureFixture[str
     assert main(PLAN) == 0
     words = capsys.readouterr().out
     assert "642 MB" in words
-    assert "not proved" in words
+    assert "own coins of 4 reports" in words
     assert answer(capsys, PLAN)["id"] in words
 
 

@@ -46,7 +46,9 @@ def test_each_rung_changes_what_its_name_says(
 
 
 def test_the_default_rung_is_what_a_plan_is_without_a_word() -> None:
-    plan = Plan.calibrate("vector-sum", dim=5, horizon=2000, epsilon=1.0, delta=0.1)
+    plan = Plan.calibrate(
+        "vector-sum", dim=5, horizon=2000, epsilon=1.0, delta=0.1, honest_fraction=1.0
+    )
     assert rung(0, "+ both: the default").id == plan.id
 
 

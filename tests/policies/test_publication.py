@@ -196,6 +196,7 @@ def test_an_unknown_rule_is_refused_with_the_known_ones() -> None:
 def plan(protocol: str = "vector-sum", **changes: Any) -> Plan:
     asked: dict[str, Any] = {"dim": 3, "batch_size": 20, "horizon": 5000, "batches": "fixed"}
     budget = {"epsilon": 5.0, "delta": 0.1, "policy": "ucb", "publication": "rare"}
+    asked["honest_fraction"] = 1.0
     return Plan.calibrate(protocol, **{**asked, **budget, **changes})
 
 

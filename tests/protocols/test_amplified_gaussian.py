@@ -82,7 +82,7 @@ def discrete_delta(scale: float, shift: int, epsilon: float) -> float:
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
 def test_discrete_noise_costs_no_more_than_the_slack(epsilon: float) -> None:
-    layout, scale = Layout(1, feature_norm=500 * UNIT), 1000
+    layout, scale = Layout(1, scaled=False, feature_norm=500 * UNIT), 1000
     made = AmplifiedGaussianRelease(layout, 6, scale * UNIT)
     mu = layout.sensitivity / made.sigma
     allowed = math.exp(layout.size / 8 / scale**2) * delta_of(mu, epsilon - made.loss_slack)

@@ -36,6 +36,7 @@ def plan(**changes: Any) -> Plan:
         "horizon": 2000,
         "epsilon": 1.0,
         "delta": 1e-5,
+        "honest_fraction": 1.0,
     }
     return Plan.calibrate("concurrent-tree", **{**asked, **changes})
 
@@ -196,6 +197,7 @@ def test_the_guarantee_gets_worse_with_participations_and_ends_with_the_batches(
 
 def test_one_level_promises_what_vector_sum_promises() -> None:
     asked: dict[str, Any] = {"dim": 2, "batches": "fixed", "batch_size": 20, "horizon": 2000}
+    asked["honest_fraction"] = 1.0
     for present in (1, 4):
         plain = Plan.calibrate(
             "vector-sum", **asked, epsilon=1.0, delta=1e-5, max_participations=present
@@ -339,6 +341,7 @@ def test_people_are_told_levels_fan_out_and_rate() -> None:
     assert told["tree"].startswith("3 levels, fan-out 5")
     assert "T^(7/13)" in told["rate"]
     asked: dict[str, Any] = {"dim": 2, "batches": "fixed", "batch_size": 20, "horizon": 2000}
+    asked["honest_fraction"] = 1.0
     assert Plan.calibrate("noiseless", **asked).mechanism.words() == {}
 
 

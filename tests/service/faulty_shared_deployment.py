@@ -41,6 +41,7 @@ TREE = written(
         epsilon=60.0,
         delta=0.1,
         max_participations=2,
+        honest_fraction=1.0,
     )
 )
 SIZE = TREE.layout.size

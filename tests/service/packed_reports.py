@@ -45,7 +45,9 @@ def written(plan: Plan) -> Plan:
 
 @lru_cache
 def plan_of(protocol: str, batches: int = 3, **changes: Any) -> Plan:
-    shared = {"batches": "fixed", "batch_size": USERS, "horizon": USERS * batches}
+    shared: dict[str, Any] = {
+        "batches": "fixed", "batch_size": USERS, "horizon": USERS * batches, "honest_fraction": 1.0
+    }  # fmt: skip
     budget = {"dim": 2} if protocol == "noiseless" else BUDGET
     return written(Plan.calibrate(protocol, **{**shared, **budget, **changes}))
 

@@ -15,9 +15,9 @@ from functools import cached_property
 import numpy as np
 
 from croupier.coins import Coins, SystemCoins
-from croupier.privacy import report_statistics as statistics
-from croupier.privacy.report_law import Floats
 from croupier.protocols.base import Mechanism, ShuffleRelease
+from croupier.simulation import report_statistics as statistics
+from croupier.simulation.report_law import Floats
 from croupier.simulation.single_reports import Drawing, Sample, samples
 
 FALSE_ALARM = 1e-5
@@ -51,7 +51,7 @@ class ReportCheck:
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckedFamily:
     """The chance of what one family of tests saw, times their number, and where it was least."""
 
     chance: float
@@ -89,11 +89,11 @@ def _verdict(found: list[Standard]) -> ReportCheck:
     return ReportCheck(sent, found[0].pair_count, min(1.0, worst.chance * len(every)), worst.where)
 
 
-def _drift(found: list[Standard]) -> Finding:
+def _drift(found: list[Standard]) -> CheckedFamily:
     """The mean of all labels of all contributions."""
     scores = np.array([score for one in found if (score := one.mean_of_all) is not None])
     total = scores.sum() / math.sqrt(max(1, scores.size))
-    return Finding(float(statistics.two_sided(total)), "the mean of all labels")
+    return CheckedFamily(float(statistics.two_sided(total)), "the mean of all labels")
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class Standard:
         stride = -(-len(self.regular) // MOST_PAIRED)
         return list(range(0, len(self.regular), max(1, stride)))
 
-    def findings(self) -> Iterator[Finding]:
+    def findings(self) -> Iterator[CheckedFamily]:
         """Of every family of tests."""
         yield self._fitted()
         yield self._repeated()
@@ -153,33 +153,33 @@ class Standard:
             chance = statistics.together(self.numbers, self._of("excess"), self._of("skewness"))
             yield self._said(chance, "the sum of all labels")
 
-    def _said(self, chance: float, what: str) -> Finding:
-        return Finding(chance, f"{what} ({self.sample.name})")
+    def _said(self, chance: float, what: str) -> CheckedFamily:
+        return CheckedFamily(chance, f"{what} ({self.sample.name})")
 
     def _column(self, position: int) -> str:
         return self.sample.columns[self.regular[position]]
 
-    def _fitted(self) -> Finding:
+    def _fitted(self) -> CheckedFamily:
         columns = zip(self.sample.laws, self.sample.values.T, strict=True)
         fits = np.array([statistics.fit(law.cells(values)) for law, values in columns])
         chance, index = statistics.worst(fits)
         return self._said(chance, f"the law of {self.sample.columns[index]}")
 
-    def _repeated(self) -> Finding:
+    def _repeated(self) -> CheckedFamily:
         same = np.array([law.same for law in self.sample.laws])
         return self._said(statistics.repeats(self.sample.values, same), "equal reports")
 
-    def _means(self) -> Finding:
+    def _means(self) -> CheckedFamily:
         scores = statistics.mean_scores(self.numbers)
         chance, index = statistics.worst(statistics.two_sided(scores))
         return self._said(chance, f"the mean of {self._column(index)}")
 
-    def _pairs(self) -> Finding:
+    def _pairs(self) -> CheckedFamily:
         chance, (first, second) = statistics.pairs(self.numbers[:, self._paired])
         names = [self._column(self._paired[position]) for position in (first, second)]
         return self._said(chance, f"the pair {' and '.join(names)}")
 
-    def _successors(self) -> Finding:
+    def _successors(self) -> CheckedFamily:
         chance, index = statistics.successors(self.numbers)
         label = self._column(index) if index < len(self.regular) else "all labels"
         return self._said(chance, f"reports after each other, {label}")

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from croupier.coins import Coins
 from croupier.contribution import whole_units
-from croupier.privacy.report_law import CountLaw, Floats, GaussianLaw, Integers, Law
 from croupier.protocols.amplified_gaussian import CHANNELS, AmplifiedGaussianRelease
 from croupier.protocols.base import ShuffleRelease
 from croupier.protocols.tree_release import ConcurrentTreeRelease
 from croupier.protocols.vector_release import VectorSumRelease
 from croupier.shuffler import Messages, Shapes, shapes_of
+from croupier.simulation.report_law import CountLaw, Floats, GaussianLaw, Integers, Law
 
 BitRelease = VectorSumRelease | ConcurrentTreeRelease
 

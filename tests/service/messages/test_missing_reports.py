@@ -52,8 +52,9 @@ def test_what_may_be_missing_is_all_that_the_budget_allows_and_no_more(
 def test_batches_that_grow_are_all_kept_at_once() -> None:
     """One fraction holds for every batch, so the guarantee is that of all of them missing some."""
     plan = Plan.calibrate(
-        "vector-sum", dim=2, batch_size=50, horizon=2000, epsilon=1.0, delta=1e-4, batches="growing"
-    )
+        "vector-sum", dim=2, batch_size=50, horizon=2000, epsilon=1.0, delta=1e-4,
+        batches="growing", honest_fraction=1.0,
+    )  # fmt: skip
     looser = replace(plan, budget=Budget(1.3, 1e-4))
     batches = range(plan.schedule.batches)
     sizes = [plan.users(index) for index in batches]

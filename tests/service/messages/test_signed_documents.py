@@ -27,7 +27,7 @@ REASONS = {"bad-signature": SignatureError, "document": DocumentError}
 values = st.recursive(
     st.none()
     | st.booleans()
-    | st.integers()
+    | st.integers(-(2**53) + 1, 2**53 - 1)
     | st.text()
     | st.floats(allow_nan=False, allow_infinity=False),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),

@@ -37,7 +37,7 @@ def made_plan(protocol: str = "vector-sum", **changes: object) -> Plan:
     """A small plan that keeps what it claims."""
     given: dict[str, Any] = {
         "dim": 2, "batch_size": USERS, "horizon": USERS * BATCHES, "epsilon": 8.0, "delta": 1e-2,
-        "batches": "fixed", "max_participations": 2,
+        "batches": "fixed", "max_participations": 2, "honest_fraction": 1.0,
     }  # fmt: skip
     return Plan.calibrate(protocol, **{**given, **changes})
 

@@ -17,7 +17,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from croupier.errors import DocumentError, SignatureError
-from croupier.model import Model, canonical
+from croupier.model import Model, canonical, read_integer
 from croupier.packing import fits, raw
 from croupier.wire import KEY_ID, PLAN_ID
 
@@ -99,7 +99,7 @@ def verify_document(purpose: str, text: str | bytes, trusted: Trusted) -> dict[s
 def _read_envelope(purpose: str, text: str | bytes) -> tuple[dict[str, Any], dict[bytes, bytes]]:
     """Content and signatures by key id, neither of them believed yet."""
     try:
-        document = json.loads(text, parse_constant=_refuse_number)
+        document = json.loads(text, parse_int=read_integer, parse_constant=_refuse_number)
         if document.keys() != {"kind", "content", "signatures"}:
             raise ValueError(f"fields are {sorted(document)}")
         if document["kind"] != f"signed-{purpose}" or not isinstance(document["content"], dict):

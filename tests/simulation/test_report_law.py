@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare, kurtosis, norm, skew
 
-from croupier.privacy.report_law import CLASSES, LOW_DIGITS, CountLaw, GaussianLaw
+from croupier.simulation.report_law import CLASSES, LOW_DIGITS, CountLaw, GaussianLaw
 
 LAWS = [
     CountLaw(3, 0.25, 0, 0.5),

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 from scipy.special import chdtr, chdtrc, ndtr
 
-from croupier.privacy.report_law import Cells, Floats, Integers
+from croupier.simulation.report_law import Cells, Floats, Integers
 
 LEAST_EXPECTED = 10.0
 """Numbers in a cell, for the chi-square to be one."""

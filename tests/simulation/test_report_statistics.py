@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, chi2, chisquare, kstest, norm
 
-from croupier.privacy import report_statistics as statistics
+from croupier.simulation import report_statistics as statistics
 
 # Chances of honest samples are uniform or larger; every test of that has a fixed seed, and would
 # fail for one seed in a thousand.
