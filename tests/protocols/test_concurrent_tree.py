@@ -329,6 +329,7 @@ def test_it_simulates_and_learns() -> None:
 
 def test_a_tree_of_many_batches_has_less_noise_than_fresh_batches() -> None:
     asked: dict[str, Any] = {"batches": "fixed", "batch_size": 20, "horizon": 20_000}
+    asked["honest_fraction"] = 1.0
     fresh = Plan.calibrate("vector-sum", dim=2, epsilon=1.0, delta=1e-5, **asked)
     many = plan(**asked)
     noise = [math.sqrt(one.mechanism.largest_noise_variance(1000)) for one in (fresh, many)]

@@ -185,6 +185,8 @@ def guarantee_words(guarantee: Guarantee, delta: float | None) -> str:
     if delta is None:
         return f"mu = {guarantee.mu}"
     epsilon = guarantee.epsilon(delta)
+    if math.isinf(epsilon):
+        return f"nothing is proved at delta {delta:g} ({guarantee.method})"
     mu = guarantee.mu_at(delta)
     known = f", mu = {mu:.6g}" if mu is not None else ""
     return f"epsilon {_epsilon(epsilon)} at delta {delta:g}{known} ({guarantee.method})"
