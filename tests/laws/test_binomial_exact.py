@@ -252,6 +252,8 @@ def test_the_coins_that_are_sure_to_be_left_are_but_for_their_tail() -> None:
         assert stats.binom.cdf(sure - 1, coins, 0.5) <= tau
         assert sure > coins / 2 - 1.2 * math.sqrt(coins * math.log(1 / tau)) - 2
     assert sure_coins(10, 1e-9) == 0
+    assert sure_coins(10**16, 1e-9) == 10**12
+    assert 0 < CountRelease(10**16, 0.25, 300.0, 20).mu(1e-9) < 1e-3
     assert CountRelease(10, 0.5, 1.0, 1).tails == 1
 
 

@@ -243,7 +243,7 @@ def layout_files(roles_of: Callable[[Transport], Roles], tmp_path: Path) -> tupl
 
 def test_init_writes_what_serve_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plan = tmp_path / "plan.json"
-    plan.write_text(made_plan().to_json())
+    plan.write_text(made_plan(honest_fraction=0.8).to_json())
     told = ["init", str(tmp_path / "made"), "--plan", str(plan)]
     assert main([*told, "--json"]) == 0
     paths = json.loads(capsys.readouterr().out)

@@ -15,6 +15,9 @@ from croupier.privacy.shuffled_bits.quantile_slope import find_slope, find_windo
 MOST_UNFAIR = 3 * 10**9
 """Coins of bias 1/4 that the general form looks at; beyond, half of them count as fair."""
 
+MOST_SURE = 10**12
+"""Of these, used; any coins beyond are post-processing, and their tails would take long."""
+
 
 @dataclass(frozen=True)
 class CountRelease:
@@ -87,4 +90,4 @@ def sure_coins(coins: int, tau: float) -> int:
     first was a one, and no coin elsewhere (PROOF 8).
     """
     missing = math.sqrt(2 * math.log(1 / tau)) * math.sqrt(coins) / 2
-    return max(0, coins // 2 - math.ceil(missing * (1 + 1e-12)) - 1)
+    return max(0, min(coins // 2 - math.ceil(missing * (1 + 1e-12)) - 1, MOST_SURE))
