@@ -42,7 +42,8 @@ def test_the_plan_declares_the_constant_and_reads_back() -> None:
 
 
 def test_its_noise_is_that_of_the_smaller_sensitivity() -> None:
-    centred, plain = plan(), plan(centred=False, constant_feature=None)
+    centred = plan(honest_fraction=1.0)
+    plain = plan(honest_fraction=1.0, centred=False, constant_feature=None)
     assert centred.noise_floor is not None
     assert plain.noise_floor is not None
     ratio = math.sqrt(0.5 + 0.72 + 1 / 11.52) / math.sqrt(4.5)

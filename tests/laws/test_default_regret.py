@@ -45,6 +45,7 @@ class Setting:
             "horizon": 200_000 if self.kind == "S3" else 20_000,
             "epsilon": self.epsilon,
             "delta": 1e-6 if self.kind == "S3" else 0.1,
+            "honest_fraction": 1.0,
             **more,
         }
         return Plan.calibrate(protocol, **asked)

@@ -30,6 +30,7 @@ def regret(protocol: str, levels: int | None, horizon: int) -> float:
         epsilon=1.0,
         delta=1e-6,
         levels=levels,
+        honest_fraction=1.0,
     )
     assert plan.met
     return float(simulate(plan, Contextual(5, 20), trials=25, seed=101, workers=2).mean[-1])

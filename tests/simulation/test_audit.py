@@ -26,7 +26,7 @@ from croupier.simulation.audit import Runs, audit, turned_pair, worst_cosines
 
 @cache
 def certified(protocol: str = "vector-sum", **changes: Any) -> Plan:
-    asked: dict[str, Any] = {"dim": 5, "batch_size": 20, "horizon": 20_000}
+    asked: dict[str, Any] = {"dim": 5, "batch_size": 20, "horizon": 20_000, "honest_fraction": 1.0}
     return Plan.calibrate(protocol, **{**asked, "epsilon": 1.0, "delta": 1e-5, **changes})
 
 

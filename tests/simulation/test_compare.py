@@ -57,7 +57,7 @@ def test_what_an_arena_leaves_out_is_what_a_plan_leaves_out(calibration: str) ->
     size = 20 if arena.batches_name == "fixed" else None
     plan = Plan.calibrate(
         "vector-sum", dim=5, horizon=20000, batch_size=size, epsilon=1.0, delta=0.1,
-        calibration=calibration,
+        calibration=calibration, honest_fraction=1.0,
     )  # fmt: skip
     assert enter(VECTOR, arena).plan.id == plan.id
 

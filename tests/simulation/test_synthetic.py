@@ -170,8 +170,12 @@ def test_a_returning_user_has_the_same_features_and_fresh_luck(pool: int) -> Non
 
 
 def test_a_pool_that_is_smaller_than_a_batch_is_refused() -> None:
-    used = plan(max_participations=60)
-    with pytest.raises(ValueError, match=r"max_participations .* batches 50 .*got 60"):
+    assert Returning.for_plan(plan(max_participations=60), 5).pool == plan().users(0)
+    used = plan(batches="growing", max_participations=60)
+    batches = used.schedule.batches
+    with pytest.raises(
+        ValueError, match=rf"max_participations .* batches {batches} .*got {batches}"
+    ):
         Returning.for_plan(used, 5)
 
 
