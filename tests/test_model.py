@@ -37,16 +37,17 @@ finite = st.floats(allow_nan=False, allow_infinity=False, allow_subnormal=True)
     theta=arrays(np.float64, 3, elements=finite),
     matrix=arrays(np.float64, (3, 3), elements=finite),
     scale=finite,
-    version=st.integers(0, 2**62),
+    version=st.integers(0, 2**53 - 1),
 )
 def test_a_model_is_read_back_bit_for_bit(
     theta: Floats, matrix: Floats, scale: float, version: int
 ) -> None:
     model = replace(MODEL, theta=theta, matrix=matrix, scale=scale, version=version)
     again = Model.from_json(model.to_json())
-    assert again.theta.tobytes() == theta.tobytes()
-    assert again.matrix.tobytes() == matrix.tobytes()
-    assert np.float64(again.scale).tobytes() == np.float64(scale).tobytes()
+    # But for the sign of a zero, which RFC 8785 does not write.
+    assert again.theta.tobytes() == (theta + 0.0).tobytes()
+    assert again.matrix.tobytes() == (matrix + 0.0).tobytes()
+    assert np.float64(again.scale).tobytes() == np.float64(scale + 0.0).tobytes()
     assert again.version == version
     assert again.hash == model.hash
 

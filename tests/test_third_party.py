@@ -111,7 +111,8 @@ def test_its_plan_meets_the_budget_and_round_trips() -> None:
     made = plan()
     assert made.met
     assert Plan.from_json(made.to_json()) == made
-    assert made.guarantees()["local"].epsilon(1e-5) == pytest.approx(50)
+    assert made.mechanism.local_guarantee().epsilon(1e-5) == pytest.approx(50)
+    assert made.guarantees()["local"].epsilon(1e-5) == pytest.approx(50 * made.draws)
 
 
 @pytest.mark.usefixtures("installed")
@@ -119,7 +120,7 @@ def test_returning_users_share_the_budget() -> None:
     once, twice = plan(), plan(max_participations=2)
     assert twice.met
     assert twice.release(0).noise_std > once.release(0).noise_std
-    assert twice.guarantees()["local"].epsilon(1e-5) == pytest.approx(25)
+    assert twice.mechanism.local_guarantee().epsilon(1e-5) == pytest.approx(25)
 
 
 def test_the_likelihood_ratio_of_a_bit_is_the_one_it_claims(installed: Any) -> None:

@@ -60,7 +60,7 @@ class Model:
             "policy": self.policy,
             "theta": (self.theta + 0.0).tolist(),
             "matrix": (self.matrix + 0.0).tolist(),
-            "scale": float(self.scale),
+            "scale": float(self.scale) + 0.0,
             "version": self.version,
             "users": self.users,
             "repairs": self.repairs,
