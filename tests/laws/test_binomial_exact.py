@@ -250,6 +250,8 @@ def test_the_coins_that_are_sure_to_be_left_are_but_for_their_tail() -> None:
     for coins, tau in itertools.product((50, 1000, 10**6), (0.2, 1e-3, 1e-9)):
         sure = sure_coins(coins, tau)
         assert stats.binom.cdf(sure - 1, coins, 0.5) <= tau
+        # Hoeffding's own bound, which the proof rests on.
+        assert math.exp(-2 * (coins / 2 - sure) ** 2 / coins) <= tau
         assert sure > coins / 2 - 1.2 * math.sqrt(coins * math.log(1 / tau)) - 2
     assert sure_coins(10, 1e-9) == 0
     assert sure_coins(10**16, 1e-9) == 10**12

@@ -38,6 +38,11 @@ def test_releases_compose_by_squares_and_share_the_tails() -> None:
     assert both.bound(1.0, 1e-6) >= bound
 
 
+def test_the_mu_of_a_curve_is_rounded_up() -> None:
+    once = CountRelease(20_000, 0.5, 19.0, 20)
+    assert BinomialCurve(((once, 1),)).mu(1e-9) > once.mu(1e-9)
+
+
 def test_more_coins_fewer_participations_and_shorter_distances_are_more_private() -> None:
     base = curve(20_000, 19.0, times=2).epsilon(1e-5)
     assert curve(40_000, 19.0, times=2).epsilon(1e-5) < base

@@ -116,3 +116,13 @@ def test_a_plan_promises_what_holds_in_every_batch(
     ]
     worst = max(once(batch).delta(epsilon) for batch in counts)
     assert mechanism.guarantee().delta(epsilon) == worst <= 1e-6
+
+
+def test_a_user_in_any_batches_pays_for_the_tails_of_the_worst() -> None:
+    """Many coins of bias 1/4 are seen as half as many fair ones, with a second tail."""
+    many, few = CountRelease(4 * 10**9, 0.25, 9.0, 20), CountRelease(10**6, 0.25, 9.0, 20)
+    assert (many.tails, few.tails) == (40, 20)
+    for batches in ((many, few), (few, many)):
+        curve = placed(batches, 3)
+        assert isinstance(curve, PlacedCurve)
+        assert curve.tails == 3 * 40
