@@ -13,7 +13,7 @@ from croupier.privacy.guarantee import Guarantee, unproved
 from croupier.privacy.search import MOST_DELTA
 from croupier.privacy.shuffled_bits.calibration import GRID_POWER, BatchSum, fewest_bits
 from croupier.privacy.shuffled_bits.count_release import CountRelease
-from croupier.privacy.shuffled_bits.placements import Certified, placed
+from croupier.privacy.shuffled_bits.placements import Certified, drawn, placed
 from croupier.protocols.base import Protocol, ShuffleRelease, Terms, needed
 from croupier.protocols.vector_release import VectorSumRelease
 from croupier.schedules import Schedule
@@ -105,7 +105,7 @@ class VectorSum(Protocol):
         if not self._hides:
             return unproved(NO_COINS)
         counts = [self._counts(index, 1) for index in range(len(self._made))]
-        return promised(placed(counts, draws), f"own coins of {_reports(draws)}", counts)
+        return promised(drawn(counts, draws), f"own coins of {_reports(draws)}", counts)
 
     def released_scale(self, budget: Budget | None) -> released.Scale:
         """G = ln(d/delta) sqrt(T d) / (4 epsilon sqrt B)."""

@@ -10,7 +10,12 @@ import pytest
 from croupier.plan import Plan
 from croupier.privacy.shuffled_bits.count_release import CountRelease
 from croupier.privacy.shuffled_bits.curve import BinomialCurve
-from croupier.privacy.shuffled_bits.placements import PlacedCurve, WorstBatchCurve, placed
+from croupier.privacy.shuffled_bits.placements import (
+    PlacedCurve,
+    WorstBatchCurve,
+    drawn,
+    placed,
+)
 from croupier.protocols.vector_sum import VectorSum
 
 # The first is worse by distance over coins, the second because rounding costs few coins more.
@@ -86,6 +91,15 @@ def test_a_returning_user_is_in_the_batches_with_the_largest_mu(
     )
     assert 0.98 * worst < curve.mu_at(1e-6) <= worst * (1 + 1e-12)
     assert curve.delta(curve.epsilon(1e-6)) <= 1e-6
+
+
+def test_draws_may_all_be_for_the_worst_batch() -> None:
+    """A batch of shares that begins again is drawn for again, the first as well as the last."""
+    for batches in ORDERS:
+        curve = drawn(batches, 4)
+        worst = max(BinomialCurve(((one, 4),)).epsilon(1e-6) for one in batches)
+        assert worst <= curve.epsilon(1e-6) <= worst * (1 + 1e-12)
+    assert drawn((MANY, MANY), 2) == BinomialCurve(((MANY, 2),))
 
 
 def test_one_batch_for_all_is_composed_with_itself() -> None:

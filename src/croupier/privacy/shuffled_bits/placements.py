@@ -67,6 +67,15 @@ class PlacedCurve(BinomialCurve):
 Certified = BinomialCurve | WorstBatchCurve
 
 
+def drawn(batches: Sequence[CountRelease], times: int) -> Certified:
+    """The curve of a user who draws so many reports, all of them for the worst batch at worst.
+
+    Draws for other batches have no larger mu, and as many tails.
+    """
+    curves = tuple(BinomialCurve(((one, times),)) for one in dict.fromkeys(batches))
+    return curves[0] if len(curves) == 1 else WorstBatchCurve(curves)
+
+
 def placed(batches: Sequence[CountRelease], participations: int) -> Certified:
     """The curve of a user who is in ``participations`` of ``batches``, wherever that is worst."""
     if len(batches) == 1:
