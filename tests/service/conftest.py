@@ -11,9 +11,9 @@ import psycopg
 import pytest
 
 from croupier.service.analyzer.store import AnalyzerStore
-from croupier.service.shuffler.store import ShufflerStore
 from croupier.service.storage.database import Database
 
+from .beside_the_keys import shuffler_store
 from .noiseless_plans import Services, noiseless
 
 KINDS = ("sqlite", "postgresql")
@@ -92,5 +92,5 @@ def databases(kind: str, places: Places) -> Iterator[Callable[[str], Database]]:
 @pytest.fixture
 def services(databases: Callable[[str], Database]) -> Services:
     """Both machines, a noiseless plan of three batches of three users, begun."""
-    shuffler = ShufflerStore(databases("shuffler"))
+    shuffler = shuffler_store(databases("shuffler"))
     return Services(noiseless(), shuffler, AnalyzerStore(databases("analyzer"))).begin()

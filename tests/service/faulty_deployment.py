@@ -21,10 +21,10 @@ from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.messages.transports import BitsTransport, PlanTransport
 from croupier.service.shuffler.acceptance import Upload
 from croupier.service.shuffler.rows import Basis, BatchRow, BatchState, ReleasedBatch
-from croupier.service.shuffler.store import ShufflerStore
 from croupier.service.storage.database import Database, Hooks
 from croupier.service.storage.leases import Lease
 
+from .beside_the_keys import shuffler_store
 from .noiseless_plans import altered, basis, learn, noiseless, one_hot, upload
 
 Answer = TypeVar("Answer")
@@ -139,7 +139,7 @@ class Simulation:
             for url, role in zip(self._urls, roles, strict=True)
         ]
         self.processes = [
-            ShufflerStore(
+            shuffler_store(
                 database, transport=self.transport, sign=self._sign, clock=lambda: self._now
             )
             for database in self._databases[:2]

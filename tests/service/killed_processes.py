@@ -27,6 +27,7 @@ from croupier.service.shuffler.rows import Basis, BatchRow, BatchState, Released
 from croupier.service.shuffler.store import ShufflerStore
 from croupier.service.storage.database import Database, Hooks
 
+from .beside_the_keys import shuffler_store
 from .faulty_shared_deployment import TREE, SharedSimulation
 from .noiseless_plans import account, basis, learn, noiseless, upload
 
@@ -99,7 +100,7 @@ def killing(commit: int, moment: str) -> Hooks:
 def life(job: dict[str, Any], hooks: Hooks, done: list[int], say: Say) -> None:
     """Both machines from wherever they are to the end of the plan; says who was accepted."""
     analyzer = AnalyzerStore(Database.open(job["analyzer"], "analyzer", hooks))
-    shuffler = ShufflerStore(Database.open(job["shuffler"], "shuffler", hooks))
+    shuffler = shuffler_store(Database.open(job["shuffler"], "shuffler", hooks))
     first = analyzer.open_plan(KILLED)
     if not shuffler.plans():
         shuffler.open_plan(KILLED, basis(first))
@@ -158,7 +159,7 @@ def finish_shares(shuffler: str, analyzer: str, say: Say) -> None:
 def work(job: dict[str, Any]) -> dict[str, Any]:
     """Processes that all take and seal until the plan has ended."""
     plan = noiseless(users=WORKED, batches=job["batches"], dim=1)
-    store = ShufflerStore(Database.open(job["shuffler"], "shuffler"))
+    store = shuffler_store(Database.open(job["shuffler"], "shuffler"))
     store.open_plan(plan, Basis(0, _model(0)))
     running = [
         started(lambda say, number=number: toil(job, number, say))  # type: ignore[misc]
@@ -170,7 +171,7 @@ def work(job: dict[str, Any]) -> dict[str, Any]:
 
 def toil(job: dict[str, Any], number: int, say: Say) -> None:
     plan = noiseless(users=WORKED, batches=job["batches"], dim=1)
-    store = ShufflerStore(Database.open(job["shuffler"], "shuffler"))
+    store = shuffler_store(Database.open(job["shuffler"], "shuffler"))
     users = iter(range(number * 10**6, (number + 1) * 10**6))
     while not store.plans()[0].ended:
         batch = store.current(plan.id)

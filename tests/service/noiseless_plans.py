@@ -21,6 +21,8 @@ from croupier.service.shuffler.store import ShufflerStore
 from croupier.service.storage.database import Database
 from croupier.shuffler import Batch
 
+from .beside_the_keys import shuffler_store
+
 
 def noiseless(
     users: int = 3, batches: int = 3, participations: int = 1, dim: int = 6, **changes: object
@@ -129,7 +131,7 @@ HASHES = [hashlib.sha256(f"model {version}".encode()).hexdigest() for version in
 
 def begun(database: Database, *plans: Plan, **options: Any) -> ShufflerStore:
     """A shuffler with these plans, whose models are only hashes."""
-    store = ShufflerStore(database, **options)
+    store = shuffler_store(database, **options)
     for plan in plans:
         store.open_plan(plan, Basis(0, HASHES[0]))
     return store

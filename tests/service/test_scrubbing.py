@@ -1,21 +1,28 @@
-"""What is left when a batch is over: nothing of what was sent, and nothing of who sent it."""
+"""What is left of a batch: in rows, in files with their logs, and outside of the database."""
 
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from secrets import token_bytes
+from urllib.parse import unquote
 
 import pytest
 
+from croupier.service.messages.transports import SharesTransport
 from croupier.service.shuffler.acceptance import Upload
 from croupier.service.shuffler.rows import Basis
 from croupier.service.shuffler.store import ShufflerStore
 from croupier.service.storage.database import Database
 
-from .noiseless_plans import account, fill, noiseless, upload
+from .beside_the_keys import beside, shuffler_store
+from .noiseless_plans import HASHES, account, altered, begun, noiseless, released, upload
+from .shared_batch import Sharing
 
-HASH = "ab" * 32
+Places = Callable[[str], str]
+
 TABLES = (
     "plans", "batches", "reports", "participations", "held", "ledger", "drops", "present", "masks",
     "migrations",
@@ -33,11 +40,27 @@ def as_bytes(value: object) -> bytes:
     return bytes(value) if isinstance(value, bytes | memoryview) else str(value).encode()
 
 
+def files_of(database: Database) -> Iterator[bytes]:
+    """Everything that the database has on disk: files and logs, or the whole server's."""
+    url = str(database)
+    socket = re.search(r"[?&]host=([^&]+)", url)
+    if socket is None:
+        found = Path(url).parent.glob(f"{Path(url).name}*")
+    else:
+        database._connected().execute("CHECKPOINT")
+        found = Path(unquote(socket[1])).rglob("*")
+    for path in found:
+        try:
+            yield path.read_bytes() if path.is_file() else b""
+        except OSError:
+            continue
+
+
 def secrets_of(sent: Upload) -> list[bytes]:
     return [sent.account, sent.id, sent.digest, sent.payload]
 
 
-def test_the_list_of_tables_is_complete(kind: str, places: Callable[[str], str]) -> None:
+def test_the_list_of_tables_is_complete(kind: str, places: Places) -> None:
     database = Database.open(places(kind), "shuffler")
     sql = (
         "SELECT name FROM sqlite_master WHERE type = 'table'"
@@ -49,80 +72,158 @@ def test_the_list_of_tables_is_complete(kind: str, places: Callable[[str], str])
     database.close()
 
 
-def test_after_the_scrub_no_row_tells_of_a_report_or_its_user(
-    kind: str, places: Callable[[str], str]
+class Watched:
+    """A batch with three reports, step by step, and what can be read of it meanwhile."""
+
+    def __init__(self, database: Database) -> None:
+        self.plan, self.database = noiseless(), database
+        self.store = begun(database, self.plan)
+        batch = self.store.current(self.plan.id)
+        first = [upload(self.plan, batch, user) for user in range(3)]
+        # Unlike anything that another test has left in the files of the same server.
+        self.sent = [altered(one, payload=token_bytes(len(one.payload))) for one in first]
+        for one in self.sent:
+            assert self.store.take([one]) == [None]
+        self.keys = [file.read_bytes() for file in beside(database).glob("*.*.*.*")]
+        self.secrets = [secret for one in self.sent for secret in secrets_of(one)]
+
+    def files_with(self, secret: bytes) -> int:
+        return sum(secret in content for content in files_of(self.database))
+
+    def column(self, name: str) -> list[bytes]:
+        with self.database.reading() as transaction:
+            return [bytes(one) for (one,) in transaction.all(f"SELECT {name} FROM reports")]
+
+
+def test_a_report_is_never_in_the_database_but_as_ciphertext(kind: str, places: Places) -> None:
+    """Neither in rows nor in files nor in logs; keys are only beside it."""
+    database = Database.open(places(kind), "shuffler")
+    watched = Watched(database)
+    assert len(watched.keys) == 2
+    for name in ("content", "user_mac", "id"):
+        assert any(map(watched.files_with, watched.column(name))), "no file is seen"
+    halves = [key[start : start + 32] for key in watched.keys for start in (0, 32)]
+    for secret in [*watched.secrets, *halves]:
+        assert not watched.files_with(secret)
+        assert not any(secret in value for value in contents(database))
+    database.close()
+
+
+def test_the_key_to_payloads_and_senders_ends_with_the_seal_and_that_to_ids_with_the_scrub(
+    kind: str, places: Places
 ) -> None:
-    database, plan = Database.open(places(kind), "shuffler"), noiseless()
-    store = ShufflerStore(database)
-    store.open_plan(plan, Basis(0, HASH))
-    batch = store.current(plan.id)
-    sent = [upload(plan, batch, user) for user in range(3)]
-    store.take(sent)
-    assert any(secret in value for secret in secrets_of(sent[0]) for value in contents(database))
-    store.seal(plan.id)
-    released = store.release(plan.id)
-    assert released is not None
-    store.acknowledge(plan.id, 0, Basis(1, HASH))
-    store.scrub(plan.id)
-    secrets = [secret for one in sent for secret in secrets_of(one)]
-    marks = [hmac.digest(batch.key, account(user), "sha256") for user in range(3)]
-    kept = contents(database)
-    for secret in [*secrets, *marks, batch.key, released.body]:
-        assert not any(secret in value for value in kept)
+    """What logs, replicas and backups keep of them is ciphertext under a key that is nowhere."""
+    database = Database.open(places(kind), "shuffler")
+    watched = Watched(database)
+
+    def uses() -> list[str]:
+        return sorted(file.suffix for file in beside(database).glob("*.*.*.*"))
+
+    assert uses() == [".early", ".late"]
+    assert watched.store.seal(watched.plan.id)
+    assert uses() == [".late"]
+    assert watched.store.release(watched.plan.id)
+    watched.store.acknowledge(watched.plan.id, 0, Basis(1, HASHES[1]))
+    assert uses() == [".late"]
+    watched.store.scrub(watched.plan.id)
+    assert uses() == []
     database.close()
 
 
-def test_accounts_are_never_stored_at_all(kind: str, places: Callable[[str], str]) -> None:
-    database, plan = Database.open(places(kind), "shuffler"), noiseless()
-    store = ShufflerStore(database)
-    store.open_plan(plan, Basis(0, HASH))
-    fill(store, plan, range(2))
-    kept = contents(database)
-    assert not any(account(user) in value for user in range(2) for value in kept)
-    key = store.plans()[0].key
-    assert any(hmac.digest(key, account(0), "sha256") == value for value in kept)
+def test_nothing_says_who_sent_what_once_a_batch_is_sealed(kind: str, places: Places) -> None:
+    """No row is left of a single report but keyed ids, and participations have no order."""
+    database = Database.open(places(kind), "shuffler")
+    watched = Watched(database)
+    with database.reading() as transaction:
+        assert transaction.all("SELECT * FROM participations") == []
+    watched.store.seal(watched.plan.id)
+    place = "rowid" if kind == "sqlite" else "ctid"
+    with database.reading() as transaction:
+        left = transaction.all("SELECT user_mac, content FROM reports")
+        assert left == [(None, None)] * 3
+        if kind == "postgresql":
+            for table in ("reports", "participations"):
+                assert len(set(transaction.all(f"SELECT xmin::text FROM {table}"))) == 1
+            marks = transaction.all(f"SELECT account_mac FROM participations ORDER BY {place}")
+        else:
+            marks = transaction.all("SELECT account_mac FROM participations")
+            for table in ("reports", "participations", "present"):
+                ((sql,),) = transaction.all("SELECT sql FROM sqlite_master WHERE name = ?", table)
+                assert "WITHOUT ROWID" in sql
+    key = watched.store.plans()[0].key
+    expected = sorted(hmac.digest(key, account(user), "sha256") for user in range(3))
+    assert [bytes(mark) for (mark,) in marks] == expected
     database.close()
 
 
-def test_nothing_of_it_is_left_in_the_files_either(tmp_path: Path) -> None:
-    """SQLite only: a PostgreSQL server has its files to itself."""
-    database, plan = Database.open(str(tmp_path / "x.db"), "shuffler"), noiseless()
-    store = ShufflerStore(database)
-    store.open_plan(plan, Basis(0, HASH))
-    batch = store.current(plan.id)
-    sent = [upload(plan, batch, user) for user in range(3)]
-    store.take(sent)
-
-    def found(secret: bytes) -> bool:
-        return any(secret in file.read_bytes() for file in tmp_path.iterdir())
-
-    marks = [hmac.digest(batch.key, account(user), "sha256") for user in range(3)]
-    assert found(batch.key)
-    assert all(map(found, marks))
-    assert store.seal(plan.id)
-    assert not found(batch.key)
-    released = store.release(plan.id)
-    assert released is not None
-    store.acknowledge(plan.id, 0, Basis(1, HASH))
-    assert found(sent[0].id)
-    assert found(released.body[:64])
-    store.scrub(plan.id)
-    secrets = [secret for one in sent for secret in secrets_of(one)]
-    for secret in [*secrets, *marks, released.body[:64]]:
-        assert not found(secret)
+def test_after_the_scrub_no_file_has_anything_of_a_batch(tmp_path: Path) -> None:
+    """SQLite only: a PostgreSQL server keeps ciphertext in its logs for as long as it likes."""
+    database = Database.open(str(tmp_path / "x.db"), "shuffler")
+    watched = Watched(database)
+    kept = [one for name in ("content", "user_mac", "id", "digest") for one in watched.column(name)]
+    assert all(map(watched.files_with, kept))
+    found = released(watched.store, watched.plan)
+    assert watched.files_with(found.body[:64])
+    gone = watched.column("id")
+    watched.store.acknowledge(watched.plan.id, 0, Basis(1, HASHES[1]))
+    watched.store.scrub(watched.plan.id)
+    for secret in [*kept, *gone, *watched.secrets, found.body[:64]]:
+        assert not watched.files_with(secret)
     database.close()
 
 
 @pytest.mark.parametrize("way", ["drop", "retire"])
 def test_a_batch_that_is_given_up_leaves_nothing_either(tmp_path: Path, way: str) -> None:
     database, plan = Database.open(str(tmp_path / "x.db"), "shuffler"), noiseless()
-    store = ShufflerStore(database)
-    store.open_plan(plan, Basis(0, HASH))
-    batch = store.current(plan.id)
-    sent = upload(plan, batch, 0)
+    store = begun(database, plan)
+    sent = upload(plan, store.current(plan.id), 0)
     store.take([sent])
     getattr(store, way)(plan.id)
-    files = [file.read_bytes() for file in tmp_path.iterdir()]
-    for secret in [*secrets_of(sent), batch.key]:
-        assert not any(secret in content for content in files)
+    for secret in secrets_of(sent):
+        assert not any(secret in content for content in files_of(database))
+    assert list(beside(database).glob("*.*.*.*")) == []
+    database.close()
+
+
+def test_accounts_are_never_stored_at_all(kind: str, places: Places) -> None:
+    database = Database.open(places(kind), "shuffler")
+    watched = Watched(database)
+    watched.store.seal(watched.plan.id)
+    kept = contents(database)
+    assert not any(account(user) in value for user in range(3) for value in kept)
+    database.close()
+
+
+def test_seeds_of_masks_are_ciphertext_too(databases: Callable[[str], Database]) -> None:
+    sharing = Sharing(databases)
+    sharing.released()
+    key = next(beside(sharing.database).glob("*.late")).read_bytes()
+    store: ShufflerStore = shuffler_store(sharing.database, transport=SharesTransport)
+    with sharing.database.reading() as transaction:
+        ((seeds,),) = transaction.all("SELECT seeds FROM batches")
+    batch = store.current(sharing.plan.id)
+    plain = store._keys.late(batch).decrypt(bytes(seeds))
+    for secret in (plain[:32], key[:32], key[32:]):
+        assert not any(secret in content for content in files_of(sharing.database))
+
+
+# A reader in the way
+
+
+def test_a_scrub_is_repeated_until_the_log_is_cut(tmp_path: Path) -> None:
+    """While an operator's shell reads, the log cannot be cut; then it is, by the next look."""
+    database = Database.open(str(tmp_path / "x.db"), "shuffler")
+    watched = Watched(database)
+    kept = watched.column("content")
+    reader = Database.open_read_only(str(tmp_path / "x.db"), "shuffler")
+    with reader.reading() as transaction:
+        transaction.all("SELECT count(*) FROM reports")
+        released(watched.store, watched.plan)
+        watched.store.acknowledge(watched.plan.id, 0, Basis(1, HASHES[1]))
+        watched.store.scrub(watched.plan.id)
+        assert not watched.store.forget_again()
+        assert any(map(watched.files_with, kept))
+    assert watched.store.forget_again()
+    assert not any(map(watched.files_with, kept))
+    reader.close()
     database.close()

@@ -22,6 +22,7 @@ from croupier.service.shuffler.store import ShufflerStore
 from croupier.service.storage.database import Database
 from croupier.shuffler import Report, Shuffler
 
+from .beside_the_keys import shuffler_store
 from .packed_reports import BUDGET, KEY, PUBLIC, USERS, packed, plan_of, reports, send, upload
 
 Databases = Callable[[str], Database]
@@ -49,7 +50,7 @@ def test_stores_that_forget_everything_in_between_learn_what_the_roles_learn_fro
     way, databases_of = SharesTransport(plan), (databases("shuffler"), databases("analyzer"))
 
     def stores() -> tuple[ShufflerStore, AnalyzerStore]:
-        return ShufflerStore(databases_of[0], transport=SharesTransport), AnalyzerStore(
+        return shuffler_store(databases_of[0], transport=SharesTransport), AnalyzerStore(
             databases_of[1]
         )
 
@@ -97,7 +98,7 @@ class Viewed:
             self._batch(index)
 
     def stores(self) -> tuple[ShufflerStore, AnalyzerStore]:
-        return ShufflerStore(self.shuffling, transport=SharesTransport), AnalyzerStore(
+        return shuffler_store(self.shuffling, transport=SharesTransport), AnalyzerStore(
             self.analysing
         )
 
@@ -185,7 +186,7 @@ def test_all_that_the_shuffler_holds_is_uniform(databases: Databases) -> None:
 def test_masks_wait_for_their_node_as_one_sum_for_each_count(databases: Databases) -> None:
     plan = plan_of("concurrent-tree", levels=2, batches=4)
     store, way = (
-        ShufflerStore(databases("shuffler"), transport=SharesTransport),
+        shuffler_store(databases("shuffler"), transport=SharesTransport),
         SharesTransport(plan),
     )
     analyzer = AnalyzerStore(databases("analyzer"))

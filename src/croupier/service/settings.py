@@ -52,10 +52,19 @@ class ListenSettings:
 
 @dataclass(frozen=True)
 class KeySettings:
-    """The directory of this role's private keys, and the file with its passphrase."""
+    """The directory of this role's private keys, and the file with its passphrase.
+
+    ``never_back_up`` is a directory of its own, beside that of the keys unless told.
+    """
 
     directory: Path
     passphrase_file: Path
+    never_back_up: Path | None = None
+
+    @property
+    def beside(self) -> Path:
+        """Where keys of batches are, and how far plans have come: what no backup may contain."""
+        return self.never_back_up or self.directory.parent / "never-back-up"
 
 
 @dataclass(frozen=True)

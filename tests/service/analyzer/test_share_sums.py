@@ -12,9 +12,10 @@ from croupier.errors import WireError
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.messages import shares
 from croupier.service.messages.transports import SharesTransport
+from croupier.service.shuffler.batch_keys import BatchKeys
 from croupier.service.shuffler.rows import Basis, BatchState
-from croupier.service.shuffler.store import ShufflerStore
 
+from ..beside_the_keys import beside, shuffler_store
 from ..noiseless_plans import basis
 from ..packed_reports import PUBLIC, USERS
 from ..shared_batch import Databases, Sharing
@@ -50,6 +51,8 @@ def test_seeds_stay_with_the_shuffler_until_one_sum_is_released(databases: Datab
     flags = sharing.decided(found)
     kept = sharing.seeds()
     assert kept is not None
+    key = BatchKeys(beside(sharing.database)).late(sharing.store.current(sharing.plan.id))
+    kept = key.decrypt(kept)
     assert len(kept) == USERS * shares.SEED
     assert all(kept[32 * n : 32 * n + 32] not in found.body for n in range(USERS))
     sharing.store.share(sharing.plan.id, 0, flags)
@@ -79,7 +82,7 @@ def test_of_two_sets_at_once_the_first_wins(databases: Databases) -> None:
             first.append(sharing.store.share(plan_id, 0, flags))
             return b"the sum over another set"
 
-    careless = ShufflerStore(sharing.database, transport=Careless)
+    careless = shuffler_store(sharing.database, transport=Careless)
     with pytest.raises(Refusal) as refused:
         careless.share(plan_id, 0, wire.encode_flags(np.arange(USERS) > 0))
     assert refused.value.reason is Reason.ID_CONFLICT

@@ -22,12 +22,12 @@ from croupier.service.messages.transports import (
     plan_transport,
 )
 from croupier.service.shuffler.rows import Basis, BatchRow, BatchState
-from croupier.service.shuffler.store import ShufflerStore
 from croupier.service.storage.columns import array_of
 from croupier.service.storage.database import Database
 from croupier.shuffler import Batch, Shuffler
 from croupier.wire import Transport
 
+from ..beside_the_keys import shuffler_store
 from ..noiseless_plans import basis, learn
 from ..packed_reports import KEY, PUBLIC, USERS, plan_of, reports, send
 
@@ -50,20 +50,20 @@ def test_stores_that_forget_everything_in_between_learn_what_the_roles_learn(
     plan = plan_of(protocol, **changes)
     shuffling, analysing = databases("shuffler"), databases("analyzer")
     first = AnalyzerStore(analysing).open_plan(plan)
-    ShufflerStore(shuffling).open_plan(plan, basis(first))
+    shuffler_store(shuffling).open_plan(plan, basis(first))
     role, analyzer = Shuffler(plan), Analyzer(plan)
     for index in range(plan.schedule.batches):
         made = reports(plan, index)
         batch = [role.collect(report) for report in made][-1]
         assert batch is not None
         expected = analyzer.receive(batch)
-        send(ShufflerStore(shuffling), BitsTransport(plan), made)
-        released = ShufflerStore(shuffling).release(plan.id)
+        send(shuffler_store(shuffling), BitsTransport(plan), made)
+        released = shuffler_store(shuffling).release(plan.id)
         assert released is not None
         published = learn(AnalyzerStore(analysing), plan, released)
         assert published.model.hash == expected.hash
-        ShufflerStore(shuffling).acknowledge(plan.id, index, basis(published))
-        ShufflerStore(shuffling).scrub(plan.id)
+        shuffler_store(shuffling).acknowledge(plan.id, index, basis(published))
+        shuffler_store(shuffling).scrub(plan.id)
     assert AnalyzerStore(analysing).repairs(plan.id) == analyzer.repairs
 
 
@@ -71,7 +71,7 @@ def test_rows_that_wait_for_their_node_are_cut_loose_from_their_reports(
     databases: Databases,
 ) -> None:
     plan, database = plan_of("concurrent-tree", levels=2, batches=4), databases("shuffler")
-    store = ShufflerStore(database)
+    store = shuffler_store(database)
     store.open_plan(plan, Basis(0, "00" * 32))
     made = reports(plan, 0)
     send(store, BitsTransport(plan), made)
@@ -95,7 +95,7 @@ def test_padding_completes_a_batch_of_every_transport(databases: Databases) -> N
         ("amplified-gaussian", SealedTransport),
     ):
         plan = plan_of(protocol)
-        store = ShufflerStore(databases("shuffler"), transport=kind)
+        store = shuffler_store(databases("shuffler"), transport=kind)
         store.open_plan(plan, Basis(0, "00" * 32, PUBLIC))
         assert store.pad(plan.id, 0) == USERS
         assert store.seal(plan.id)
@@ -115,7 +115,7 @@ def test_padding_completes_a_batch_of_every_transport(databases: Databases) -> N
 
 def test_sealed_rows_are_permuted_unread(databases: Databases) -> None:
     plan = plan_of("amplified-gaussian")
-    store = ShufflerStore(databases("shuffler"), transport=SealedTransport)
+    store = shuffler_store(databases("shuffler"), transport=SealedTransport)
     analyzer = AnalyzerStore(databases("analyzer"))
     first = analyzer.open_plan(plan)
     store.open_plan(plan, Basis(first.model.version, first.model.hash, PUBLIC))
@@ -142,7 +142,7 @@ def test_sealed_rows_are_permuted_unread(databases: Databases) -> None:
 
 def test_bits_have_no_shares_to_add_up(databases: Databases) -> None:
     plan = plan_of("vector-sum")
-    store = ShufflerStore(databases("shuffler"))
+    store = shuffler_store(databases("shuffler"))
     store.open_plan(plan, Basis(0, "00" * 32))
     with pytest.raises(Refusal) as refused:
         store.share(plan.id, 0, b"\x3f")
@@ -167,12 +167,12 @@ def test_every_transport_has_its_bytes(transport: Transport) -> None:
 
 def test_a_header_names_the_key_of_inner_seals_or_none() -> None:
     plan = plan_of("vector-sum")
-    state = BatchRow(plan.id, 0, BatchState.SEALED, USERS, USERS, 0, 0, 0, "00" * 32, PUBLIC, b"")
+    state = BatchRow(plan.id, 0, BatchState.SEALED, USERS, USERS, 0, 0, 0, "00" * 32, PUBLIC)
     assert (
         SharesTransport(plan)._header(state.binding(Transport.SHARES)).key_id
         == hashlib.sha256(PUBLIC).digest()[:8]
     )
-    bare = BatchRow(plan.id, 0, BatchState.SEALED, USERS, USERS, 0, 0, 0, "00" * 32, bytes(32), b"")
+    bare = BatchRow(plan.id, 0, BatchState.SEALED, USERS, USERS, 0, 0, 0, "00" * 32, bytes(32))
     assert BitsTransport(plan)._header(bare.binding(Transport.BITS)).key_id == wire.NO_KEY
 
 

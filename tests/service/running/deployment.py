@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,16 @@ from croupier.service.analyzer.parts import AnalyzerParts, assemble_analyzer, si
 from croupier.service.console import analyzer_console, shuffler_console
 from croupier.service.messages.records import Address, make_record
 from croupier.service.messages.sealing import NO_PUBLIC_KEY, Binding
-from croupier.service.messages.signed_documents import verify_model
+from croupier.service.messages.signed_documents import sign_batch, verify_model
+from croupier.service.messages.transports import plan_transport
 from croupier.service.settings import Settings, read_settings
 from croupier.service.shuffler.app import ShufflerApp
-from croupier.service.shuffler.parts import ShufflerParts, assemble_shuffler, signing_shuffler_store
+from croupier.service.shuffler.parts import ShufflerParts, assemble_shuffler
 from croupier.service.storage.database import Database
 from croupier.shuffler import Report
 from croupier.wire import Record, Transport
+
+from ..beside_the_keys import shuffler_store
 
 USERS, BATCHES = 6, 3
 
@@ -97,7 +101,11 @@ class Deployment:
         parts = roles.shuffler
         alone = replace(parts.settings.limits, openers=0)
         settings = change(replace(parts.settings, limits=alone))
-        store = signing_shuffler_store(database, settings.transport, parts.keyring)
+        store = shuffler_store(
+            database,
+            transport=partial(plan_transport, settings.transport),
+            sign=lambda body: sign_batch(body, parts.keyring.signer),
+        )
         made = replace(parts, settings=settings, database=database, store=store)
         way = Noting(self.sent, httpx.ASGITransport(self.analyzer))
         return ShufflerApp(made, transport=way, pages=shuffler_console)

@@ -20,7 +20,7 @@ from .deployment import USERS, reason
 
 
 def batch(state: BatchState, filled: int) -> BatchRow:
-    return BatchRow("p", 3, state, 10, filled, 0, 0, 3, "hash", bytes(32), b"")
+    return BatchRow("p", 3, state, 10, filled, 0, 0, 3, "hash", bytes(32))
 
 
 @pytest.mark.parametrize(

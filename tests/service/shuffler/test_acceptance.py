@@ -12,7 +12,7 @@ import pytest
 
 from croupier.service.http.reasons import Reason
 from croupier.service.shuffler.acceptance import Upload
-from croupier.service.shuffler.account_marks import mark_accounts
+from croupier.service.shuffler.account_marks import make_marker, mark_accounts
 from croupier.service.shuffler.rows import Basis, BatchState
 from croupier.service.storage.database import ASKED_AT_ONCE, Database
 from croupier.wire import Record, Transport
@@ -195,7 +195,7 @@ def test_the_digest_of_an_upload_covers_every_byte_of_its_record() -> None:
 
 def test_marks_are_hmacs_under_the_keys_of_batch_and_plan() -> None:
     accounts = [account(user) for user in (1, 2, 1)]
-    found = mark_accounts(b"p" * 32, b"b" * 32, accounts)
+    found = mark_accounts(b"p" * 32, make_marker(b"b" * 32), accounts)
     assert found == {
         one: (hmac.digest(b"b" * 32, one, "sha256"), hmac.digest(b"p" * 32, one, "sha256"))
         for one in accounts
@@ -219,21 +219,36 @@ def test_a_group_of_more_reports_than_one_statement_takes_is_stored_whole(
     assert store.take([*sent, again]) == [None] * count + [Reason.BATCH_CLOSED]
     assert store.current(plan.id).filled == count
     with database.reading() as transaction:
-        kept = transaction.all("SELECT id, digest FROM reports ORDER BY id")
+        kept = transaction.all("SELECT id, digest, user_mac FROM reports")
+    for column in zip(*kept, strict=True):
+        assert len(set(map(bytes, column))) == count
+    assert not {bytes(one) for row in kept for one in row} & {*names, *(2 * one for one in names)}
+    assert store.take(sent) == [None] * count
+    assert store.seal(plan.id)
+    with database.reading() as transaction:
         spent = transaction.all("SELECT count(*), sum(spent) FROM participations")
-    assert [(bytes(one), bytes(digest)) for one, digest in kept] == [(one, one) for one in names]
     assert spent == [(count, count)]
     assert store.take(sent) == [None] * count
 
 
-def test_neither_keys_nor_accounts_show_when_a_state_is_printed(services: Services) -> None:
-    fill(services.shuffler, services.plan, range(1))
-    batch = services.shuffler.current(services.plan.id)
+def test_a_plans_key_does_not_show_when_its_state_is_printed(services: Services) -> None:
     (plan,) = services.shuffler.plans()
-    assert len(batch.key) == len(plan.key) == 32
-    shown = repr(batch) + repr(plan)
-    assert repr(batch.key) not in shown
-    assert repr(plan.key) not in shown
+    assert len(plan.key) == 32
+    assert repr(plan.key) not in repr(plan)
+
+
+def test_accounts_that_are_new_to_a_plan_are_taken_as_many_as_the_operator_allows(
+    databases: Callable[[str], Database],
+) -> None:
+    plan = noiseless(users=4, participations=3)
+    store = begun(databases("shuffler"), plan, newcomers=2)
+    new = Reason.NEW_ACCOUNTS
+    assert fill(store, plan, range(3)) == [None, None, new]
+    assert fill(store, plan, range(3, 4)) == [new]
+    assert store.current(plan.id).newcomers == 2
+    assert store.pad(plan.id, 2) == 2
+    through(store, plan)
+    assert fill(store, plan, range(5)) == [None, None, None, None, Reason.BATCH_CLOSED]
 
 
 def test_an_upload_does_not_show_its_account_or_payload_when_printed(services: Services) -> None:

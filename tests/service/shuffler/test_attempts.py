@@ -15,9 +15,9 @@ from croupier.privacy.budget import Budget
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.messages.transports import BitsTransport, SharesTransport
 from croupier.service.shuffler.rows import Basis, BatchState, ReleasedBatch
-from croupier.service.shuffler.store import ShufflerStore
 from croupier.service.storage.database import Database
 
+from ..beside_the_keys import beside, shuffler_store
 from ..noiseless_plans import counted, fill, noiseless
 from ..packed_reports import PUBLIC, USERS, packed, send, upload
 from ..shared_batch import Databases, Sharing
@@ -57,7 +57,6 @@ def test_a_batch_that_does_not_open_begins_again_and_is_then_learnt_from(
         assert (batch.index, batch.state, batch.filled) == (0, BatchState.OPEN, 0)
         assert (found.attempt, batch.attempt) == (attempt, attempt + 1)
         assert batch.dropped == USERS * (attempt + 1)
-        assert len(batch.key) == 32
     found = trying.released()
     share = trying.store.share(plan_id, 0, trying.decided(found), found.attempt)
     published = trying.analyzer.settle(plan_id, 0, share)
@@ -67,12 +66,12 @@ def test_a_batch_that_does_not_open_begins_again_and_is_then_learnt_from(
     assert trying.store.dropped(plan_id) == trying.analyzer.dropped(plan_id) == 3
 
 
-def test_what_a_dropped_attempt_had_spent_is_given_back(databases: Databases) -> None:
+def test_a_dropped_attempt_counts_for_nobody(databases: Databases) -> None:
     """Every user may take part once, and does: in the attempt that counts."""
     trying = Trying(databases)
     assert trying.plan.terms.max_participations == 1
     trying.released(spoilt=1)
-    assert trying.spent() == [1] * USERS
+    assert trying.spent() == []
     assert counted(trying.database, "present") == USERS
     found = trying.store.release(trying.plan.id)
     assert found is not None
@@ -135,7 +134,7 @@ def test_a_set_that_is_too_small_cannot_undo_a_sum_that_was_released(databases: 
             first.append(trying.store.share(plan_id, 0, flags))
             return super().combine(index, seeds, opened)
 
-    slow = ShufflerStore(trying.database, transport=Slow)
+    slow = shuffler_store(trying.database, transport=Slow)
     assert refusal(lambda: slow.share(plan_id, 0, few)) is Reason.GUARANTEE_NOT_MET
     assert trying.store.current(plan_id).state is BatchState.RELEASED
     assert trying.store.share(plan_id, 0, flags) == first[0]
@@ -161,7 +160,7 @@ def test_a_slow_shuffle_of_an_old_attempt_is_not_released_with_a_newer_one(
         send(trying.store, trying.way, trying.made)
         return "too late"
 
-    slow = ShufflerStore(trying.database, transport=SharesTransport, sign=sign)
+    slow = shuffler_store(trying.database, transport=SharesTransport, sign=sign)
     assert refusal(lambda: slow.release(plan_id)) is Reason.STALE_BATCH
     batch = trying.store.current(plan_id)
     assert (batch.state, batch.attempt, len(signed)) == (BatchState.SEALED, 1, 1)
@@ -205,17 +204,19 @@ def test_no_mask_of_a_dropped_attempt_is_left_anywhere(tmp_path: Path) -> None:
     trying = Trying(place)
     trying.released(spoilt=1)
     with trying.database.reading() as transaction:
-        seeds = [bytes(one)[:32] for (one,) in transaction.all("SELECT payload FROM reports")]
+        ((seeds,),) = transaction.all("SELECT seeds FROM batches")
 
     def found(secret: bytes) -> bool:
-        files = [one for one in tmp_path.iterdir() if one.name.startswith("shuffler")]
-        return any(secret in file.read_bytes() for file in files)
+        files = [one for one in tmp_path.iterdir() if one.name.startswith("shuffler.db")]
+        return any(secret in file.read_bytes() for file in files if file.is_file())
 
-    assert all(map(found, seeds))
+    assert found(bytes(seeds)[:64])
+    assert list(beside(trying.database).glob("*.late"))
     sent = trying.store.release(trying.plan.id)
     assert sent is not None
     refusal(lambda: trying.store.share(trying.plan.id, 0, trying.decided(sent)))
-    assert not any(map(found, seeds))
+    assert not found(bytes(seeds)[:64])
+    assert not list(beside(trying.database).glob("*.late"))
     assert not found(sent.body[100:164])
     for database in opened:
         database.close()
@@ -252,9 +253,11 @@ def test_a_short_batch_of_shares_that_is_dropped_gives_back_too(databases: Datab
 
 def test_bits_keep_nothing_about_who_is_present(databases: Databases) -> None:
     plan, database = noiseless(), databases("shuffler")
-    store = ShufflerStore(database, transport=BitsTransport)
+    store = shuffler_store(database, transport=BitsTransport)
     store.open_plan(plan, Basis(0, "ab" * 32))
     assert fill(store, plan, range(3)) == [None] * 3
+    assert counted(database, "participations") == 0
+    assert store.seal(plan.id)
     assert counted(database, "participations") == 3
     assert counted(database, "present") == 0
 

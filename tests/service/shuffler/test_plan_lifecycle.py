@@ -15,9 +15,9 @@ from croupier.service.messages.sealing import Binding
 from croupier.service.messages.transports import BitsTransport
 from croupier.service.shuffler.batch_status import describe_lineage, lineage_words
 from croupier.service.shuffler.rows import Basis, BatchState
-from croupier.service.shuffler.store import ShufflerStore
 from croupier.service.storage.database import Database
 
+from ..beside_the_keys import shuffler_store
 from ..noiseless_plans import (
     HASHES,
     Services,
@@ -77,7 +77,7 @@ def test_a_batch_that_is_emptied_while_it_is_padded_stays_open(databases: Databa
             return super().make_empty_payload(binding)
 
     fill(rival, plan, range(4))
-    assert ShufflerStore(database, transport=Slow).pad(plan.id, 4) == 0
+    assert shuffler_store(database, transport=Slow).pad(plan.id, 4) == 0
     assert rival.current(plan.id).filled == 0
 
 
@@ -89,7 +89,7 @@ def test_a_dropped_batch_begins_again(databases: Databases) -> None:
     assert store.drop(plan.id) == 2
     batch = store.current(plan.id)
     assert (batch.index, batch.state, batch.filled, batch.dropped) == (0, BatchState.OPEN, 0, 2)
-    assert batch.key != before.key
+    assert (before.attempt, batch.attempt) == (0, 1)
     assert counted(database, "reports") == 0
     assert fill(store, plan, range(3)) == [None, None, None]
     assert store.drop(plan.id) == 0
@@ -97,12 +97,16 @@ def test_a_dropped_batch_begins_again(databases: Databases) -> None:
     assert store.drop(plan.id) == 0
 
 
-def test_a_dropped_report_stays_spent(databases: Databases) -> None:
-    """Nothing links it to its user any more, so that it cannot be given back."""
+def test_a_report_that_was_dropped_with_its_batch_costs_its_user_nothing(
+    databases: Databases,
+) -> None:
+    """Who took part is counted at the seal, and this batch never came to it."""
     plan = noiseless()
     store = begun(databases("shuffler"), plan)
     fill(store, plan, range(1))
     store.drop(plan.id)
+    assert fill(store, plan, range(3)) == [None] * 3
+    through(store, plan)
     assert fill(store, plan, range(1)) == [Reason.PARTICIPATION_LIMIT]
 
 

@@ -10,9 +10,11 @@ import pytest
 
 from croupier import wire
 from croupier.service.http.reasons import Reason, Refusal
+from croupier.service.shuffler.batch_keys import BatchKeys
 from croupier.service.shuffler.rows import Basis, BatchState
 from croupier.service.storage.database import Database, DatabaseError
 
+from ..beside_the_keys import beside
 from ..noiseless_plans import (
     HASHES,
     Services,
@@ -43,17 +45,20 @@ def test_a_batch_whose_rows_do_not_add_up_is_not_sealed(databases: Databases) ->
     fill(store, plan, range(3))
     with database.transaction() as transaction:
         transaction.execute("DELETE FROM reports WHERE id = (SELECT min(id) FROM reports)")
-    with pytest.raises(DatabaseError, match="has 2 reports, not 3"):
+    with pytest.raises(DatabaseError, match="with 2 reports"):
         store.seal(plan.id)
     assert store.current(plan.id).state is BatchState.OPEN
 
 
 def test_a_sealed_batch_has_lost_its_key(services: Services) -> None:
     fill(services.shuffler, services.plan, range(3))
-    assert services.shuffler.current(services.plan.id).key
-    assert services.shuffler.seal(services.plan.id)
+    keys = BatchKeys(beside(services.shuffler._database))
     batch = services.shuffler.current(services.plan.id)
-    assert (batch.state, batch.key) == (BatchState.SEALED, b"")
+    assert keys.early(batch)
+    assert services.shuffler.seal(services.plan.id)
+    assert services.shuffler.current(services.plan.id).state is BatchState.SEALED
+    with pytest.raises(Refusal, match="early key"):
+        BatchKeys(beside(services.shuffler._database)).early(batch)
     assert services.shuffler.seal(services.plan.id)
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.shuffler.rows import Basis, ReleasedBatch
-from croupier.service.shuffler.store import ShufflerStore
 from croupier.service.storage.database import Database
 
+from ..beside_the_keys import shuffler_store
 from ..noiseless_plans import (
     HASHES,
     begun,
@@ -24,14 +24,14 @@ Databases = Callable[[str], Database]
 
 def test_of_two_that_release_at_once_the_first_wins(databases: Databases) -> None:
     plan, database = noiseless(), databases("shuffler")
-    rival = ShufflerStore(database)
+    rival = shuffler_store(database)
     found: list[ReleasedBatch | None] = []
 
     def meanwhile(_: bytes) -> str:
         found.append(rival.release(plan.id))
         return "the loser's"
 
-    store = ShufflerStore(database, sign=meanwhile)
+    store = shuffler_store(database, sign=meanwhile)
     store.open_plan(plan, Basis(0, HASHES[0]))
     fill(store, plan, range(3))
     assert store.seal(plan.id)
@@ -41,13 +41,13 @@ def test_of_two_that_release_at_once_the_first_wins(databases: Databases) -> Non
 
 def test_a_release_that_comes_too_late_is_refused(databases: Databases) -> None:
     plan, database = noiseless(), databases("shuffler")
-    rival = ShufflerStore(database)
+    rival = shuffler_store(database)
 
     def meanwhile(_: bytes) -> str:
         through(rival, plan)
         return ""
 
-    store = ShufflerStore(database, sign=meanwhile)
+    store = shuffler_store(database, sign=meanwhile)
     store.open_plan(plan, Basis(0, HASHES[0]))
     fill(store, plan, range(3))
     assert store.seal(plan.id)

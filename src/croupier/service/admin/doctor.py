@@ -17,7 +17,8 @@ from croupier.service.admin.status import TIMEOUT, ask_service, own_url
 from croupier.service.http.reasons import Reason
 from croupier.service.keys.keylist import EXPIRED, PENDING, KeyList
 from croupier.service.settings import Role, Settings, read_secret, read_settings
-from croupier.service.storage.database import Database
+from croupier.service.shuffler.parts import open_store
+from croupier.service.storage.database import Database, EmptyDatabaseError
 
 LEAST_FREE = 2**30
 MOST_SKEW = 60.0
@@ -106,8 +107,24 @@ def _tokens(settings: Settings) -> str:
 
 
 def _database(settings: Settings) -> str:
-    Database.open(settings.database, settings.role.value).close()
-    return f"opens, and is the {settings.role.value}'s"
+    try:
+        database = Database.open_read_only(settings.database, settings.role.value)
+    except EmptyDatabaseError as empty:
+        return str(empty)
+    try:
+        found = _set_back(settings, database)
+    finally:
+        database.close()
+    if found:
+        raise CheckError(f"{Reason.ROLLED_BACK.code}: {found}; see docs/deploy.md on this word")
+    return f"opens, is the {settings.role.value}'s and as far as it ever was"
+
+
+def _set_back(settings: Settings, database: Database) -> str:
+    """How the database contradicts what was noted beside the keys, in words."""
+    if settings.role is not Role.SHUFFLER:
+        return ""
+    return open_store(settings, database).set_back(startup.read_checked_plan(settings).id)
 
 
 def _disk(settings: Settings) -> str:

@@ -16,13 +16,19 @@ from croupier.service.shuffler.batch_status import (
     explain_wait,
     lineage_words,
 )
+from croupier.service.shuffler.parts import open_store
 from croupier.service.shuffler.rows import BatchRow, BatchState
 from croupier.service.shuffler.store import ShufflerStore
 from croupier.service.startup import StartError, read_checked_plan
-from croupier.service.storage.database import Database
+from croupier.service.storage.database import Database, EmptyDatabaseError
 from croupier.service.toml_tables import SettingsError
 
 TIMEOUT = 5.0
+
+ROLLED_BACK = (
+    "Bring the newest copy of the database back. If there is none, end the plan with: croupier "
+    "retire --abandon --config FILE, and begin one that succeeds nothing (docs/deploy.md)."
+)
 
 
 @dataclass(frozen=True)
@@ -84,11 +90,14 @@ def own_url(settings: Settings) -> str | None:
 
 def status(settings: Settings) -> PlanStatus:
     """The answer, from this role's database and from what both services say."""
-    database = Database.open(settings.database, settings.role.value)
     own, peer = ask_service(own_url(settings)), ask_service(settings.peer.url)
     try:
+        database = Database.open_read_only(settings.database, settings.role.value)
+    except EmptyDatabaseError:
+        return _not_begun(settings, own, peer)
+    try:
         if settings.role is Role.SHUFFLER:
-            return _shuffler_status(settings, ShufflerStore(database), own, peer)
+            return _shuffler_status(settings, open_store(settings, database), own, peer)
         return _analyzer_status(settings, AnalyzerStore(database), own, peer)
     finally:
         database.close()
@@ -109,7 +118,7 @@ def retire(settings: Settings, abandon: bool = False) -> RetiredPlan:
     plan = read_checked_plan(settings)
     database = Database.open(settings.database, settings.role.value)
     try:
-        store = ShufflerStore(database)
+        store = open_store(settings, database)
         if plan.id not in {state.id for state in store.plans()}:
             raise StartError(f"plan {plan.id} has not begun here, there is nothing to retire")
         return RetiredPlan(plan.id, store.retire(plan.id, abandon))
@@ -126,20 +135,34 @@ def _shuffler_status(
     plan = read_checked_plan(settings)
     known = {state.id: state for state in store.plans()}
     if plan.id not in known:
-        answer = "The plan has not begun: its first batch opens with the analyzer's first model."
-        return PlanStatus(
-            "shuffler", plan.id, answer, _first_obstacle(own, peer), False, {}, own, peer
-        )
-    batch = store.current(plan.id)
+        return _not_begun(settings, own, peer)
+    batch, set_back = store.current(plan.id), store.set_back(plan.id)
     lineage = describe_lineage(store.lineage(plan.id))
     facts, words = describe_batch(batch) | lineage, lineage_words(lineage)
     if known[plan.id].ended:
         answer = f"The plan has ended with batch {batch.index}; nothing more is released.{words}"
         return PlanStatus("shuffler", plan.id, answer, "", True, facts, own, peer)
+    if set_back:
+        answer = f"Rolled back, nothing is taken or released: {set_back}."
+        return PlanStatus("shuffler", plan.id, answer, ROLLED_BACK, False, facts, own, peer)
     answer = explain_wait(batch) + words
     advice = _advice(batch, settings, own, peer)
     moving = batch.state is BatchState.OPEN and batch.room > 0
     return PlanStatus("shuffler", plan.id, answer, advice, moving, facts, own, peer)
+
+
+def _not_begun(
+    settings: Settings, own: ServiceStatus | None, peer: ServiceStatus | None
+) -> PlanStatus:
+    """Nothing is known of the plan here."""
+    if settings.role is Role.SHUFFLER:
+        answer = "The plan has not begun: its first batch opens with the analyzer's first model."
+        advice = _first_obstacle(own, peer)
+    else:
+        answer = "The plan has not begun."
+        advice = "Start the analyzer: croupier serve analyzer --config FILE."
+    plan = read_checked_plan(settings)
+    return PlanStatus(settings.role.value, plan.id, answer, advice, False, {}, own, peer)
 
 
 def _advice(
@@ -176,10 +199,7 @@ def _analyzer_status(
 ) -> PlanStatus:
     plan = read_checked_plan(settings)
     if plan.id not in store.plans():
-        advice = "Start the analyzer: croupier serve analyzer --config FILE."
-        return PlanStatus(
-            "analyzer", plan.id, "The plan has not begun.", advice, False, {}, own, peer
-        )
+        return _not_begun(settings, own, peer)
     published = store.newest_model(plan.id)
     facts = {
         "model_version": published.model.version,

@@ -122,7 +122,8 @@ class AnalyzerApp:
     async def _ledger(self, request: Request) -> Response:
         plan_id = self._require_plan(request)
         entries = await self.read(partial(self.parts.store.ledger, plan_id))
-        listed = [entry.content | {"hash": entry.hash} for entry in entries]
+        start = _read_index(request.query_params.get("from", "0"))
+        listed = [entry.content | {"hash": entry.hash} for entry in entries[start:]]
         return JSONResponse({"plan": plan_id, "entries": listed})
 
     # What the shuffler sends

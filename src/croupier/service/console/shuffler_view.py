@@ -99,7 +99,7 @@ def shuffler_console(app: ShufflerApp) -> list[Route]:
         app.parts,
         app.open_batch,
         app.metrics,
-        lambda: app.courier.trouble,
+        lambda: app.trouble,
         lambda: app.draining,
     )
     return console_routes(view.snapshot, app.open_batch.read)

@@ -32,6 +32,8 @@ class Reason(Enum):
     MALFORMED = ("malformed", 400, "The bytes are not what they claim to be", False)
     BAD_VERSION = ("bad-version", 400, "This version of the protocol is not spoken", False)
     NOT_FOUND = ("not-found", 404, "There is nothing here", False)
+    NEW_ACCOUNTS = ("new-accounts", 503, "The batch has its share of new accounts", True)
+    ROLLED_BACK = ("rolled-back", 503, "The service's memory was set back", True)
     DRAINING = ("draining", 503, "The service is shutting down", True)
     OPTED_OUT = ("opted-out", 0, "The user has opted out", False)
     ROLLBACK = ("rollback", 0, "The model goes back behind one seen before", False)

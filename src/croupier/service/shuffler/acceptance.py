@@ -9,12 +9,17 @@ from secrets import token_bytes
 
 from croupier import wire
 from croupier.service.http.reasons import Reason
-from croupier.service.shuffler import attempts
-from croupier.service.shuffler.account_marks import AccountMarks, mark_accounts
+from croupier.service.shuffler.account_marks import MARK, AccountMarks, Marker, mark_accounts
+from croupier.service.shuffler.batch_keys import BatchKey, BatchKeys
 from croupier.service.shuffler.rows import BatchRow, BatchState, PlanRow, lock_plan, read_batch
 from croupier.service.shuffler.shuffling import CarriedSizes
 from croupier.service.storage.database import Row, Transaction
-from croupier.wire import Transport
+
+NOBODY = bytes(MARK)
+"""The account mark of reports that nobody sent."""
+
+UNLIKE = b""
+"""The digest of no upload."""
 
 
 @dataclass(frozen=True)
@@ -46,27 +51,32 @@ class Upload:
 
 @dataclass(frozen=True)
 class UploadRules:
-    """The public numbers of a plan that an upload is held against."""
+    """The numbers that an upload is held against; of accounts that are new to the plan the most.
+
+    All but that last one are the plan's, and public.
+    """
 
     batches: int
     participations: int
     length: int
+    newcomers: int
 
 
 def upload_rules(sizes: CarriedSizes, index: int) -> UploadRules:
     """The rules while batch ``index`` is the newest."""
     plan = sizes.plan
+    most = plan.users(index) if sizes.newcomers is None else sizes.newcomers
     length = sizes.transport.length(index)
-    return UploadRules(plan.schedule.batches, plan.participations, length)
+    return UploadRules(plan.schedule.batches, plan.participations, length, most)
 
 
 @dataclass
 class UploadJudge:
     """Judges uploads to one plan one after the other, and remembers what it accepted.
 
-    ``digests`` has the known reports by id, ``marks`` those of the uploads' accounts while the
-    batch is open, ``users`` the marks of those who are in it, ``spent`` the participations by
-    account mark.
+    ``digests`` has the digests of known reports by id, ``marks`` those of the uploads' accounts
+    while the batch is open, ``users`` the marks of those who are in it, ``spent`` the
+    participations by account mark.
     """
 
     plan: PlanRow
@@ -77,6 +87,7 @@ class UploadJudge:
     users: set[bytes] = field(default_factory=set)
     spent: Mapping[bytes, int] = field(default_factory=dict)
     accepted: list[tuple[Upload, AccountMarks]] = field(default_factory=list)
+    newcomers: int = 0
 
     def judge(self, upload: Upload) -> Reason | None:
         """None if the report is in, now or since an earlier upload of the same bytes."""
@@ -110,8 +121,12 @@ class UploadJudge:
         mine = self.marks[upload.account]
         if mine.user in self.users:
             return Reason.DUPLICATE_USER
-        if self.spent.get(mine.account, 0) >= self.rules.participations:
+        before = self.spent.get(mine.account, 0)
+        if before >= self.rules.participations:
             return Reason.PARTICIPATION_LIMIT
+        if not before and self.batch.newcomers + self.newcomers >= self.rules.newcomers:
+            return Reason.NEW_ACCOUNTS
+        self.newcomers += not before
         self.digests[upload.id] = upload.digest
         self.users.add(mine.user)
         self.accepted.append((upload, mine))
@@ -119,17 +134,14 @@ class UploadJudge:
 
 
 def accept_uploads(
-    transaction: Transaction, sizes: CarriedSizes, uploads: Sequence[Upload]
+    transaction: Transaction, sizes: CarriedSizes, keys: BatchKeys, uploads: Sequence[Upload]
 ) -> list[Reason | None]:
     """Judge uploads to one plan in order, and keep the accepted ones."""
     plan = lock_plan(transaction, sizes.id)
     batch = read_batch(transaction, sizes.id, plan.batch)
-    judge = read_judge(transaction, plan, batch, upload_rules(sizes, batch.index), uploads)
+    judge = read_judge(transaction, plan, batch, upload_rules(sizes, batch.index), keys, uploads)
     found = [judge.judge(upload) for upload in uploads]
-    store_accepted(transaction, judge)
-    if sizes.transport.kind is Transport.SHARES:
-        accounts = [mine.account for _, mine in judge.accepted]
-        attempts.note_participants(transaction, batch, accounts)
+    store_accepted(transaction, judge, keys)
     return found
 
 
@@ -138,25 +150,56 @@ def read_judge(
     plan: PlanRow,
     batch: BatchRow,
     rules: UploadRules,
+    keys: BatchKeys,
     uploads: Sequence[Upload],
 ) -> UploadJudge:
     """A judge that knows all that is stored about these uploads."""
-    known = _read_digests(transaction, plan.id, uploads)
-    if batch.state is not BatchState.OPEN:
+    known = _find_known(transaction, batch, keys, uploads)
+    if not batch.is_open:
         return UploadJudge(plan, batch, rules, known)
-    found = mark_accounts(plan.key, batch.key, [upload.account for upload in uploads])
+    accounts = [upload.account for upload in uploads]
+    found = mark_accounts(plan.key, _open_key(batch, keys).mark, accounts)
     users = _read_users(transaction, batch, [one.user for one in found.values()])
     spent = _read_spent(transaction, plan.id, [one.account for one in found.values()])
     return UploadJudge(plan, batch, rules, known, found, users, spent)
 
 
-def _read_digests(t: Transaction, plan_id: str, uploads: Sequence[Upload]) -> dict[bytes, bytes]:
+def _open_key(batch: BatchRow, keys: BatchKeys) -> BatchKey:
+    """The early key of an open batch, made with its first report."""
+    if not batch.filled:
+        keys.make(batch)
+    return keys.early(batch)
+
+
+def _find_known(
+    t: Transaction, newest: BatchRow, keys: BatchKeys, uploads: Sequence[Upload]
+) -> dict[bytes, bytes]:
+    """The digests of those uploads that are stored, by id: of the newest batch or the last one."""
+    by_batch: dict[int, list[Upload]] = {}
+    for upload in uploads:
+        by_batch.setdefault(upload.batch, []).append(upload)
+    known: dict[bytes, bytes] = {}
+    for index in by_batch.keys() & {newest.index, newest.index - 1}:
+        batch = newest if index == newest.index else read_batch(t, newest.plan_id, index)
+        if keys.has_late(batch):
+            known |= _match_digests(t, batch, keys.late(batch).mark, by_batch[index])
+    return known
+
+
+def _match_digests(
+    t: Transaction, batch: BatchRow, mark: Marker, uploads: Sequence[Upload]
+) -> dict[bytes, bytes]:
+    """Digests by id; where another one is stored, one that is like no upload's."""
+    marks = {mark(upload.id): upload for upload in uploads}
     rows = t.among(
-        "SELECT id, digest FROM reports WHERE plan = ? AND id IN (...)",
-        plan_id,
-        found=[upload.id for upload in uploads],
+        "SELECT id, digest FROM reports WHERE plan = ? AND batch = ? AND id IN (...)",
+        batch.plan_id,
+        batch.index,
+        found=list(marks),
     )
-    return {bytes(key): bytes(digest) for key, digest in rows}
+    stored = {marks[bytes(name)].id: bytes(digest) for name, digest in rows}
+    digests = {mark(one.digest): one.digest for one in uploads if one.id in stored}
+    return {name: digests.get(digest, UNLIKE) for name, digest in stored.items()}
 
 
 def _read_users(t: Transaction, batch: BatchRow, found: Sequence[bytes]) -> set[bytes]:
@@ -178,52 +221,62 @@ def _read_spent(t: Transaction, plan_id: str, found: Sequence[bytes]) -> dict[by
     return {bytes(mac): spent for mac, spent in rows}
 
 
-def store_accepted(transaction: Transaction, filled: UploadJudge) -> None:
-    """Store what the judge accepted: reports, participations, and how full the batch is."""
-    where = (filled.batch.plan_id, filled.batch.index)
-    taken = [
-        (*where, upload.id, upload.digest, upload.payload, mine.user)
-        for upload, mine in filled.accepted
-    ]
-    _insert_reports(transaction, filled.batch, taken)
-    transaction.many(
-        """
-        INSERT INTO participations (plan, account_mac, spent) VALUES (?, ?, 1)
-        ON CONFLICT (plan, account_mac) DO UPDATE SET spent = participations.spent + 1
-        """,
-        [(filled.plan.id, mine.account) for _, mine in filled.accepted],
+def store_accepted(transaction: Transaction, filled: UploadJudge, keys: BatchKeys) -> None:
+    """Store what the judge accepted, and how full the batch is."""
+    if not filled.accepted:
+        return
+    batch = filled.batch
+    early, mark = keys.early(batch), keys.late(batch).mark
+    _insert_reports(
+        transaction,
+        batch,
+        [
+            (mark(one.id), mark(one.digest), mine.user, early.encrypt(mine.account + one.payload))
+            for one, mine in filled.accepted
+        ],
+        filled.newcomers,
     )
 
 
-def add_empty_reports(transaction: Transaction, batch: BatchRow, payloads: Sequence[bytes]) -> int:
+def add_empty_reports(
+    transaction: Transaction, batch: BatchRow, keys: BatchKeys, payloads: Sequence[bytes]
+) -> int:
     """Add reports of nobody to an open batch, under ids and marks that nobody has; how many."""
-    where = (batch.plan_id, batch.index)
+    if not payloads:
+        return 0
+    early = _open_key(batch, keys)
     rows = [
-        (*where, token_bytes(wire.REPORT_ID), token_bytes(32), payload, token_bytes(32))
+        (token_bytes(MARK), token_bytes(MARK), token_bytes(MARK), early.encrypt(NOBODY + payload))
         for payload in payloads
     ]
     _insert_reports(transaction, batch, rows)
     transaction.execute(
         "UPDATE batches SET padded = padded + ? WHERE plan = ? AND batch = ?",
         len(rows),
-        *where,
+        batch.plan_id,
+        batch.index,
     )
     return len(rows)
 
 
-def _insert_reports(transaction: Transaction, batch: BatchRow, rows: Sequence[Row]) -> None:
-    """Rows of plan, batch, id, digest, payload and user's mark."""
+def _insert_reports(
+    transaction: Transaction, batch: BatchRow, rows: Sequence[Row], newcomers: int = 0
+) -> None:
+    """Rows of id, digest, user's mark and content."""
+    where = (batch.plan_id, batch.index)
     transaction.many(
         """
-        INSERT INTO reports (plan, batch, id, digest, payload, user_mac)
+        INSERT INTO reports (plan, batch, id, digest, user_mac, content)
         VALUES (?, ?, ?, ?, ?, ?)
         """,
-        rows,
+        [(*where, *row) for row in rows],
     )
-    if rows:
-        transaction.execute(
-            "UPDATE batches SET filled = filled + ? WHERE plan = ? AND batch = ?",
-            len(rows),
-            batch.plan_id,
-            batch.index,
-        )
+    transaction.execute(
+        """
+        UPDATE batches SET filled = filled + ?, newcomers = newcomers + ?
+        WHERE plan = ? AND batch = ?
+        """,
+        len(rows),
+        newcomers,
+        *where,
+    )

@@ -8,6 +8,10 @@ from typing import NamedTuple
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.hmac import HMAC
 
+Marker = Callable[[bytes], bytes]
+
+MARK = 32
+
 
 class AccountMarks(NamedTuple):
     """What stands for an account: one mark that ends with the batch, one with the plan."""
@@ -17,14 +21,14 @@ class AccountMarks(NamedTuple):
 
 
 def mark_accounts(
-    plan_key: bytes, batch_key: bytes, accounts: Sequence[bytes]
+    plan_key: bytes, user: Marker, accounts: Sequence[bytes]
 ) -> dict[bytes, AccountMarks]:
     """Every account's HMACs under the keys of batch and plan."""
-    user, account = _marker(batch_key), _marker(plan_key)
+    account = make_marker(plan_key)
     return {one: AccountMarks(user(one), account(one)) for one in accounts}
 
 
-def _marker(key: bytes) -> Callable[[bytes], bytes]:
+def make_marker(key: bytes) -> Marker:
     """HMAC-SHA256 under one key, which is set up once: that is most of what a short one costs."""
     keyed = HMAC(key, SHA256())
 

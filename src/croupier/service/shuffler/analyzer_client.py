@@ -15,6 +15,8 @@ from croupier.service.http.media_types import BATCH_TYPE, SHARE_TYPE, SIGNATURE
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.keys.peer_keys import PeerKeys
 from croupier.service.messages import signed_documents
+from croupier.service.messages.signed_documents import LedgerEntry, SignedModel
+from croupier.service.shuffler.agreement import PublishedHead
 from croupier.service.shuffler.rows import ReleasedBatch
 
 
@@ -78,11 +80,21 @@ class AnalyzerClient:
 
     async def newest_model(self, plan_id: str) -> Model:
         """The model that is published now."""
+        return (await self._read_newest(plan_id)).model
+
+    async def head(self, plan_id: str, start: int) -> PublishedHead:
+        """The newest model, and the ledger's entries from ``start`` on, chained to each other."""
+        newest = await self._read_newest(plan_id)
+        told = _read_json(await self._get(f"/v1/plans/{plan_id}/ledger?from={start}"))
+        return PublishedHead(newest, _read_entries(told, start))
+
+    async def _read_newest(self, plan_id: str) -> SignedModel:
         return await self._read_model(plan_id, await self._get(f"/v1/plans/{plan_id}/model"))
 
     async def require_published(self, plan_id: str, learnt: LearntModel) -> None:
         """Refuse what the analyzer says it has learnt unless that is published and signed."""
-        model = await self._read_model(plan_id, await self._get(f"/v1/models/{learnt.model_hash}"))
+        answer = await self._get(f"/v1/models/{learnt.model_hash}")
+        model = (await self._read_model(plan_id, answer)).model
         if (model.version, model.hash) != (learnt.model_version, learnt.model_hash):
             raise DocumentError(f"the analyzer published {model.hash}, not {learnt.model_hash}")
 
@@ -120,13 +132,13 @@ class AnalyzerClient:
             raise _read_refusal(response)
         return response
 
-    async def _read_model(self, plan_id: str, response: httpx.Response) -> Model:
-        model = (await self._verify_model(response.content)).model
-        if model.plan_id != plan_id:
-            raise DocumentError(f"the analyzer's model is for plan {model.plan_id}")
-        return model
+    async def _read_model(self, plan_id: str, response: httpx.Response) -> SignedModel:
+        found = await self._verify_model(response.content)
+        if found.model.plan_id != plan_id:
+            raise DocumentError(f"the analyzer's model is for plan {found.model.plan_id}")
+        return found
 
-    async def _verify_model(self, text: bytes) -> signed_documents.SignedModel:
+    async def _verify_model(self, text: bytes) -> SignedModel:
         """A model signed by a key that we know, or that those we know vouch for by now."""
         try:
             return signed_documents.verify_model(text, self._trust.keys)
@@ -151,6 +163,22 @@ def _read_json(response: httpx.Response) -> Any:
         return response.json()
     except ValueError as error:
         raise UndeliveredError(Reason.MALFORMED.code, "the analyzer's answer is no JSON") from error
+
+
+def _read_entries(answer: Any, start: int) -> tuple[LedgerEntry, ...]:
+    """Entries of a ledger, if each is followed by the next."""
+    try:
+        contents = [{**one} for one in answer["entries"]]
+        hashes = [one.pop("hash") for one in contents]
+        entries = tuple(LedgerEntry.from_content(one) for one in contents)
+    except (KeyError, TypeError) as error:
+        raise UndeliveredError(Reason.MALFORMED.code, "the analyzer's ledger is damaged") from error
+    places = list(range(start, start + len(entries)))
+    if [one.sequence for one in entries] != places or [one.hash for one in entries] != hashes:
+        raise DocumentError("the analyzer's ledger is not in order")
+    if [one.previous for one in entries[1:]] != hashes[:-1]:
+        raise DocumentError("the analyzer's ledger is broken")
+    return entries
 
 
 def _read_outcome(answer: Any) -> LearntModel | OpenedReports:

@@ -80,6 +80,11 @@ class ShufflerApp:
         else:
             await self._routed(scope, receive, send)
 
+    @property
+    def trouble(self) -> str:
+        """A word for what keeps batches from being carried on; empty if nothing does."""
+        return Reason.ROLLED_BACK.code if self.open_batch.set_back else self.courier.trouble
+
     def drain(self) -> None:
         """Take nothing new; what was taken is still committed and answered."""
         self._draining = True
@@ -134,7 +139,7 @@ class ShufflerApp:
     def _routes(self) -> list[Route]:
         return [
             *responses.common_routes(
-                self._blockers, self._metrics, shuffler_api(), lambda: self.courier.trouble
+                self._blockers, self._metrics, shuffler_api(), lambda: self.trouble
             ),
             Route("/v1/keys", self._keys),
             Route("/v1/plans/{plan}/batch", self._batch),
@@ -195,9 +200,11 @@ class ShufflerApp:
         """Why this process should not get traffic."""
         if self._draining:
             return ["the service is shutting down"]
-        if await self.open_batch.refresh() is None:
-            return ["the analyzer's first model has not been fetched yet"]
-        return []
+        batch = await self.open_batch.refresh()
+        found = self.open_batch.set_back or self.courier.disagreement
+        if found:
+            return [f"{Reason.ROLLED_BACK.code}: {found}"]
+        return [] if batch else ["the analyzer's first model has not been fetched yet"]
 
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:

@@ -15,48 +15,57 @@ from croupier.service.storage import dropped_attempts
 from croupier.service.storage.database import Transaction
 
 
-def note_participants(transaction: Transaction, batch: BatchRow, accounts: Iterable[bytes]) -> None:
-    """These take part in the batch, by the marks of their accounts."""
+def count_participations(transaction: Transaction, plan_id: str, accounts: Iterable[bytes]) -> None:
+    """These took part once more, by the marks of their accounts."""
     transaction.many(
-        "INSERT INTO present (plan, batch, account_mac) VALUES (?, ?, ?)",
-        [(batch.plan_id, batch.index, account) for account in sorted(accounts)],
+        """
+        INSERT INTO participations (plan, account_mac, spent) VALUES (?, ?, 1)
+        ON CONFLICT (plan, account_mac) DO UPDATE SET spent = participations.spent + 1
+        """,
+        [(plan_id, account) for account in accounts],
     )
 
 
-def forget_participants(transaction: Transaction, plan_id: str, index: int) -> None:
-    """The sum of the masks is released: what was spent stays so, and who it was is forgotten."""
+def note_participants(transaction: Transaction, batch: BatchRow, accounts: Iterable[bytes]) -> None:
+    """These take part in the batch, if its masks are ever added up."""
+    transaction.many(
+        "INSERT INTO present (plan, batch, account_mac) VALUES (?, ?, ?)",
+        [(batch.plan_id, batch.index, account) for account in accounts],
+    )
+
+
+def count_participants(transaction: Transaction, plan_id: str, index: int) -> None:
+    """The sum of the masks is released: who was noted has taken part."""
+    rows = transaction.all(
+        "SELECT account_mac FROM present WHERE plan = ? AND batch = ? ORDER BY account_mac",
+        plan_id,
+        index,
+    )
+    count_participations(transaction, plan_id, [bytes(account) for (account,) in rows])
+    _forget_participants(transaction, plan_id, index)
+
+
+def _forget_participants(transaction: Transaction, plan_id: str, index: int) -> None:
     transaction.execute("DELETE FROM present WHERE plan = ? AND batch = ?", plan_id, index)
 
 
 def begin_next_attempt(transaction: Transaction, batch: BatchRow) -> int:
-    """Drop the reports of a batch and begin its next attempt; how many were dropped."""
-    _give_back_participations(transaction, batch)
+    """Drop the reports of a batch and begin its next attempt; how many were dropped.
+
+    Nobody has taken part in it: participations are counted at the seal, of shares at the sum.
+    """
+    _forget_participants(transaction, batch.plan_id, batch.index)
     dropped = plan_lifecycle.empty_batch(transaction, batch)
     transaction.execute(
         """
-        UPDATE batches SET state = 'open', attempt = attempt + 1, body = NULL, signature = NULL,
-            seeds = NULL, lease_owner = NULL, lease_until = 0
+        UPDATE batches SET state = 'open', attempt = attempt + 1, body = NULL, digest = NULL,
+            signature = NULL, seeds = NULL, lease_owner = NULL, lease_until = 0
         WHERE plan = ? AND batch = ?
         """,
         batch.plan_id,
         batch.index,
     )
     return dropped
-
-
-def _give_back_participations(transaction: Transaction, batch: BatchRow) -> None:
-    """The participations of those whose marks were noted; nobody's where none were."""
-    where = (batch.plan_id, batch.index)
-    transaction.execute(
-        """
-        UPDATE participations SET spent = spent - 1 WHERE plan = ? AND account_mac IN
-            (SELECT account_mac FROM present WHERE plan = ? AND batch = ?)
-        """,
-        batch.plan_id,
-        *where,
-    )
-    transaction.execute("DELETE FROM participations WHERE plan = ? AND spent = 0", batch.plan_id)
-    forget_participants(transaction, *where)
 
 
 def drop_attempt(transaction: Transaction, batch: BatchRow, body: bytes, opened: int) -> None:

@@ -12,6 +12,7 @@ import secrets
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
@@ -26,6 +27,7 @@ from croupier.service.messages import signed_documents
 from croupier.service.messages.sealing import NO_PUBLIC_KEY
 from croupier.service.messages.signed_documents import signed_share
 from croupier.service.settings import ShortBatchPolicy
+from croupier.service.shuffler.agreement import first_entry_to_compare
 from croupier.service.shuffler.analyzer_client import (
     AnalyzerClient,
     LearntModel,
@@ -68,7 +70,9 @@ class Courier:
         self._stopping = asyncio.Event()
         self._log = logs.logger("shuffler")
         self._failures = 0
+        self._compared = False
         self.trouble = ""
+        self.disagreement = ""
 
     async def run(self) -> None:
         """Carry until told to stop; trouble is waited out, longer each time."""
@@ -89,8 +93,13 @@ class Courier:
     async def step(self) -> bool:
         """Take the next step of the plan; False if there is none to take."""
         batch = await self._open_batch.refresh()
+        if self._open_batch.set_back:
+            raise Refusal(Reason.ROLLED_BACK, self._open_batch.set_back)
         if batch is None:
             return await self._begin_plan()
+        if not self._compared:
+            await self._try_compare()
+        await self._run_in_thread(self._store.forget_again)
         if batch.state is BatchState.OPEN and batch.room:
             await self._mend_short_batch(batch)
         lease = await self._run_in_thread(
@@ -170,6 +179,7 @@ class Courier:
         """One batch as far as it goes."""
         try:
             await self._run_in_thread(self._parts.keyring.tidy)
+            await self._try_compare()
             await self._run_in_thread(partial(self._store.seal, lease.plan_id))
             await self._hand_on(lease)
             await self._run_in_thread(partial(self._store.scrub, lease.plan_id))
@@ -187,6 +197,7 @@ class Courier:
         ):
             return
         started = time.monotonic()
+        await self._compare()
         released = await self._run_in_thread(partial(self._store.release, lease.plan_id))
         if released is None:
             return
@@ -204,6 +215,23 @@ class Courier:
             model_version=learnt.model_version,
             seconds=round(time.monotonic() - started, 3),
         )
+
+    async def _try_compare(self) -> None:
+        """Compare, if the analyzer can be asked: what was noted here is enough for a seal."""
+        with suppress(UndeliveredError):
+            await self._compare()
+
+    async def _compare(self) -> None:
+        """Refuse to go on where the analyzer's signed history does not fit ours."""
+        plan_id = self._plan.id
+        released = await self._run_in_thread(partial(self._store.released, plan_id))
+        head = await self._analyzer.head(plan_id, first_entry_to_compare(released))
+        found = await self._run_in_thread(partial(self._store.compare, plan_id, head))
+        self._compared, self.disagreement = True, "" if found is None else found.words
+        if found is not None:
+            self._metrics.deliveries.add(Reason.ROLLED_BACK)
+            self._log.error("rolled back", found=found.words)
+            raise Refusal(Reason.ROLLED_BACK, found.words)
 
     async def _deliver(self, released: ReleasedBatch) -> LearntModel:
         """What the analyzer learnt from the batch."""

@@ -26,6 +26,9 @@ class BatchReader(Protocol):
     def plans(self) -> list[PlanRow]:
         """Every plan."""
 
+    def set_back(self, plan_id: str) -> str:
+        """How the database contradicts what was noted outside of it, in words."""
+
 
 class OpenBatch:
     """The newest batch of one plan, and for how long its first report has been waiting.
@@ -44,6 +47,7 @@ class OpenBatch:
         self._waiting: tuple[int, int, float] | None = None
         self.batch: BatchRow | None = None
         self.ended = False
+        self.set_back = ""
 
     async def read(self, work: Callable[[], Answer]) -> Answer:
         """Ask the database something, without holding up other requests."""
@@ -62,13 +66,16 @@ class OpenBatch:
     async def require(self) -> BatchRow:
         """The newest batch, or the reason why there is none."""
         batch = self.batch or await self.refresh()
+        if self.set_back:
+            raise Refusal(Reason.ROLLED_BACK, self.set_back)
         if batch is None:
             raise Refusal(Reason.BATCH_CLOSED, "the plan has not begun")
         return batch
 
-    def see(self, batch: BatchRow | None, ended: bool) -> None:
+    def see(self, batch: BatchRow | None, ended: bool, set_back: str = "") -> None:
         """Take note of what the database said."""
         self.batch, self.ended, self._seen = batch, ended, self._clock()
+        self.set_back = set_back
         if batch is None or batch.state is not BatchState.OPEN or batch.filled == 0:
             self._waiting = None
         elif self._waiting is None or self._waiting[:2] != (batch.index, batch.dropped):
@@ -83,8 +90,9 @@ class OpenBatch:
         """End the thread."""
         self._thread.shutdown()
 
-    def _read(self) -> tuple[BatchRow | None, bool]:
+    def _read(self) -> tuple[BatchRow | None, bool, str]:
+        set_back = self._store.set_back(self._plan_id)
         plans = {plan.id: plan for plan in self._store.plans()}
         if self._plan_id not in plans:
-            return None, False
-        return self._store.current(self._plan_id), plans[self._plan_id].ended
+            return None, False, set_back
+        return self._store.current(self._plan_id), plans[self._plan_id].ended, set_back

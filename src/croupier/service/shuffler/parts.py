@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from croupier.plan import Plan
 from croupier.service.keys.keyring import Keyring
@@ -11,6 +12,7 @@ from croupier.service.messages import signed_documents
 from croupier.service.messages.signed_documents import Trusted
 from croupier.service.messages.transports import PlanTransport, plan_transport
 from croupier.service.settings import Role, Settings, read_secret
+from croupier.service.shuffler.batch_keys import BatchKeys
 from croupier.service.shuffler.store import ShufflerStore
 from croupier.service.startup import (
     StartError,
@@ -21,7 +23,7 @@ from croupier.service.startup import (
     require_role,
 )
 from croupier.service.storage.database import Database
-from croupier.wire import Transport
+from croupier.service.storage.progress import ProgressFiles
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,9 @@ def assemble_shuffler(settings: Settings) -> ShufflerParts:
     plan = read_checked_plan(settings)
     ring = open_keyring(settings)
     database = Database.open(settings.database, Role.SHUFFLER.value)
+    store = open_store(
+        settings, database, sign=lambda body: signed_documents.sign_batch(body, ring.signer)
+    )
     url, token_file = settings.peer.url, settings.peer.token_file
     if url is None or token_file is None:
         raise StartError("a shuffler needs peer.url and peer.token_file")
@@ -54,7 +59,7 @@ def assemble_shuffler(settings: Settings) -> ShufflerParts:
         plan,
         plan_transport(settings.transport, plan),
         database,
-        signing_shuffler_store(database, settings.transport, ring),
+        store,
         ring,
         read_peer_keys(settings.peer),
         url,
@@ -62,12 +67,13 @@ def assemble_shuffler(settings: Settings) -> ShufflerParts:
     )
 
 
-def signing_shuffler_store(
-    database: Database, transport: Transport, ring: Keyring
-) -> ShufflerStore:
-    """The shuffler's machine, which signs what it releases."""
+def open_store(settings: Settings, database: Database, **options: Any) -> ShufflerStore:
+    """The shuffler's machine over its database and what is kept beside the keyring."""
+    beside = settings.keys.beside
     return ShufflerStore(
         database,
-        transport=partial(plan_transport, transport),
-        sign=lambda body: signed_documents.sign_batch(body, ring.signer),
+        BatchKeys(beside),
+        ProgressFiles(beside),
+        transport=partial(plan_transport, settings.transport),
+        **options,
     )

@@ -31,12 +31,12 @@ def open_plan(transaction: Transaction, plan: Plan, basis: Basis) -> None:
 
 
 def open_next_batch(transaction: Transaction, plan: Plan, index: int, basis: Basis) -> None:
-    """The plan's next batch, empty, with a key of its own."""
+    """The plan's next batch, empty."""
     transaction.execute(
         """
         INSERT INTO batches
-            (plan, batch, state, size, model_version, model_hash, inner_key, batch_key)
-        VALUES (?, ?, 'open', ?, ?, ?, ?, ?)
+            (plan, batch, state, size, model_version, model_hash, inner_key)
+        VALUES (?, ?, 'open', ?, ?, ?, ?)
         """,
         plan.id,
         index,
@@ -44,7 +44,6 @@ def open_next_batch(transaction: Transaction, plan: Plan, index: int, basis: Bas
         basis.model_version,
         basis.model_hash,
         basis.inner_key,
-        secrets.token_bytes(KEY_BYTES),
     )
     transaction.execute("UPDATE plans SET batch = ? WHERE id = ?", index, plan.id)
 
@@ -71,7 +70,7 @@ def retire_plan(transaction: Transaction, plan_id: str, abandon: bool = False) -
         dropped = empty_batch(transaction, batch)
         transaction.execute(
             """
-            UPDATE batches SET state = 'scrubbed', batch_key = NULL, body = NULL, signature = NULL,
+            UPDATE batches SET state = 'scrubbed', body = NULL, signature = NULL,
                 seeds = NULL, opened = NULL, share = NULL, lease_owner = NULL, lease_until = 0
             WHERE plan = ? AND batch = ?
             """,
@@ -83,19 +82,15 @@ def retire_plan(transaction: Transaction, plan_id: str, abandon: bool = False) -
 
 
 def empty_batch(transaction: Transaction, batch: BatchRow) -> int:
-    """Drop the reports of an open batch and give it a new key; how many were dropped.
-
-    Their users' participations stay counted: nothing links them to the reports any more.
-    """
+    """Drop the reports of a batch; how many were dropped."""
     where = (batch.plan_id, batch.index)
     dropped = transaction.execute("DELETE FROM reports WHERE plan = ? AND batch = ?", *where)
     transaction.execute(
         """
-        UPDATE batches SET filled = 0, padded = 0, dropped = dropped + ?, batch_key = ?
+        UPDATE batches SET filled = 0, padded = 0, newcomers = 0, dropped = dropped + ?
         WHERE plan = ? AND batch = ?
         """,
         dropped,
-        secrets.token_bytes(KEY_BYTES),
         *where,
     )
     return dropped

@@ -10,6 +10,7 @@ from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.messages.sealing import NO_PUBLIC_KEY, Binding
 from croupier.service.storage.columns import read_plan
 from croupier.service.storage.database import Row, Transaction
+from croupier.service.storage.progress import NO_DIGEST, Position
 from croupier.wire import Transport
 
 
@@ -43,12 +44,17 @@ class PlanRow:
     key: bytes = field(repr=False)
 
 
+_STEPS = list(BatchState)
+
+
 @dataclass(frozen=True)
 class BatchRow:
-    """A batch on the shuffler; ``key`` is empty from the seal on.
+    """A batch on the shuffler.
 
     ``inner_key`` is the raw public key of the analyzer that rows are sealed for, zeros if none.
-    ``attempt`` is how often the batch was emptied and begun again.
+    ``attempt`` is how often the batch was emptied and begun again, ``newcomers`` how many accounts
+    are in it that the plan had never counted. ``digest`` is that of what was made of it, from the
+    seal on; of shares, with that of the sum once it is ``added_up``.
     """
 
     plan_id: str
@@ -61,13 +67,32 @@ class BatchRow:
     model_version: int
     model_hash: str
     inner_key: bytes
-    key: bytes = field(repr=False)
     attempt: int = 0
+    newcomers: int = 0
+    digest: bytes = NO_DIGEST
+    added_up: bool = False
 
     @property
     def room(self) -> int:
         """Reports that are missing."""
         return self.size - self.filled
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its reports are still kept one by one."""
+        return self.state is BatchState.OPEN
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of it is kept any more."""
+        return self.state is BatchState.SCRUBBED
+
+    @property
+    def position(self) -> Position:
+        """How far it has come, to be noted outside of the database."""
+        step = 2 * _STEPS.index(self.state) + self.added_up
+        place = self.index, self.attempt, step
+        return Position(*place, self.filled) if self.is_open else Position(*place, 0, self.digest)
 
     def binding(self, transport: Transport) -> Binding:
         """What reports for the batch are bound to."""
@@ -96,7 +121,7 @@ _PLAN = "SELECT id, batch, ended, predecessor, plan_key FROM plans WHERE id = ?"
 
 _BATCH = """
 SELECT plan, batch, state, size, filled, padded, dropped, model_version, model_hash, inner_key,
-    batch_key, attempt
+    attempt, newcomers, digest, added_up
 FROM batches WHERE plan = ? AND batch = ?
 """
 
@@ -136,16 +161,34 @@ def read_batch(transaction: Transaction, plan_id: str, index: int) -> BatchRow:
     row = transaction.one(_BATCH, plan_id, index)
     if row is None:
         raise Refusal(Reason.STALE_BATCH, f"batch {index} of {plan_id} has not been opened")
-    name, number, state, size, filled, padded, dropped, version, model_hash, *keys, attempt = row
+    name, number, state, size, filled, padded, dropped, version, model_hash, inner, *more = row
+    attempt, newcomers, digest, added_up = more
     counts = size, filled, padded, dropped
-    inner_key, key = (bytes(one or b"") for one in keys)
-    made = (name, number, BatchState(state), *counts, version, model_hash, inner_key, key, attempt)
-    return BatchRow(*made)
+    made = (name, number, BatchState(state), *counts, version, model_hash, bytes(inner), attempt)
+    return BatchRow(*made, newcomers, bytes(digest or NO_DIGEST), bool(added_up))
 
 
 def read_newest_batch(transaction: Transaction, plan_id: str) -> BatchRow:
     """The newest batch of a plan."""
     return read_batch(transaction, plan_id, read_plan_row(transaction, plan_id).batch)
+
+
+def read_position(transaction: Transaction, plan_id: str) -> Position | None:
+    """How far a plan has come; None if it has not begun."""
+    if not is_known(transaction, plan_id):
+        return None
+    return read_newest_batch(transaction, plan_id).position
+
+
+def read_batches_on_their_way(transaction: Transaction) -> list[tuple[BatchRow, list[BatchRow]]]:
+    """Of every plan the newest batch, and all of which something is still kept."""
+    plans = [plan_id for (plan_id,) in transaction.all("SELECT id FROM plans")]
+    return [(read_newest_batch(transaction, one), _read_kept(transaction, one)) for one in plans]
+
+
+def _read_kept(transaction: Transaction, plan_id: str) -> list[BatchRow]:
+    kept = "SELECT batch FROM batches WHERE plan = ? AND state <> 'scrubbed'"
+    return [read_batch(transaction, plan_id, index) for (index,) in transaction.all(kept, plan_id)]
 
 
 def lock_newest_batch(transaction: Transaction, plan_id: str) -> BatchRow:

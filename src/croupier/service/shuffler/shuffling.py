@@ -13,18 +13,25 @@ import numpy as np
 
 from croupier.coins import SystemCoins
 from croupier.plan import Plan
-from croupier.service.messages.transports import PlanTransport
+from croupier.service.messages.sealing import Binding
+from croupier.service.messages.transports import PackedBatch, PlanTransport
 from croupier.service.storage.columns import array_of, bytes_of
 from croupier.service.storage.database import DatabaseError, Transaction
 from croupier.shuffler import Batch, Messages, Report, Shapes, Shuffler, shuffle
 
+Held = Messages
+
 
 @dataclass(frozen=True)
 class CarriedSizes:
-    """What the shuffler role needs of a plan, with the shapes that its transport gives reports."""
+    """What the shuffler role needs of a plan, with the shapes that its transport gives reports.
+
+    ``newcomers`` bounds the accounts of a batch that the plan has never counted; None does not.
+    """
 
     plan: Plan
     transport: PlanTransport
+    newcomers: int | None = None
 
     @property
     def id(self) -> str:
@@ -42,6 +49,14 @@ class CarriedSizes:
     def closing(self, index: int) -> frozenset[str] | None:
         """Channels that are released when batch ``index`` is complete; None for all of them."""
         return self.transport.closing(index)
+
+
+def prepare_release(
+    sizes: CarriedSizes, binding: Binding, payloads: Iterable[bytes], held: Held
+) -> tuple[PackedBatch, Held]:
+    """The bytes of a complete batch, and what is still held after it."""
+    made, held = shuffle_batch(sizes, binding.batch, payloads, held)
+    return sizes.transport.pack(made, binding), held
 
 
 def shuffle_batch(

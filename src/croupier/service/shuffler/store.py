@@ -3,12 +3,15 @@
 A batch of shares that too few reports open of goes back from released to open, once more empty.
 Each step is one transaction, and a step that was done before changes nothing and answers the
 same. The machine randomises and permutes nothing itself: it drives ``croupier.shuffler``.
+
+No step is taken over a database that is older than what was noted outside of it.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import groupby
 
 from croupier import wire
@@ -17,12 +20,20 @@ from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.messages.signed_documents import LedgerEntry
 from croupier.service.messages.transports import BitsTransport, PlanTransport
 from croupier.service.shuffler import acceptance, attempts, plan_lifecycle, rows, transitions
-from croupier.service.shuffler.acceptance import Upload
+from croupier.service.shuffler.acceptance import NOBODY, Upload
+from croupier.service.shuffler.agreement import (
+    Disagreement,
+    PublishedHead,
+    find_disagreement,
+)
+from croupier.service.shuffler.batch_keys import BatchKeys
 from croupier.service.shuffler.rows import Basis, BatchRow, BatchState, PlanRow, ReleasedBatch
-from croupier.service.shuffler.shuffling import CarriedSizes, read_held, shuffle_batch
+from croupier.service.shuffler.shuffling import CarriedSizes, Held, prepare_release, read_held
+from croupier.service.shuffler.transitions import SealedBatch
 from croupier.service.storage import dropped_attempts, leases, ledger
 from croupier.service.storage.database import Database, Transaction
 from croupier.service.storage.leases import Lease
+from croupier.service.storage.progress import Position, ProgressFiles, set_back
 
 
 def _unsigned(_: bytes) -> str:
@@ -30,39 +41,90 @@ def _unsigned(_: bytes) -> str:
 
 
 class ShufflerStore:
-    """Batches of any number of plans in one database; any number of processes may share it."""
+    """Batches of any number of plans in one database; any number of processes may share it.
+
+    ``keys`` and ``progress`` are files outside of the database, shared by the same processes.
+    """
 
     def __init__(
         self,
         database: Database,
+        keys: BatchKeys,
+        progress: ProgressFiles,
         *,
         transport: Callable[[Plan], PlanTransport] = BitsTransport,
         sign: Callable[[bytes], str] = _unsigned,
         clock: Callable[[], float] = time.time,
+        newcomers: int | None = None,
     ) -> None:
+        """``newcomers`` is the most accounts of a batch that its plan has never counted."""
         self._database = database
+        self._keys = keys
+        self._progress = progress
         self._transport = transport
         self._sign = sign
         self._clock = clock
+        self._newcomers = newcomers
         self._known: dict[str, CarriedSizes] = {}
+        self._to_overwrite = True
+
+    # What is noted outside of the database
+
+    @contextmanager
+    def _step(self, plan_id: str, durable: bool = False) -> Iterator[Transaction]:
+        """One transaction over a plan, refused where its database was set back.
+
+        What is noted is read before the transaction and written after it, so that other processes
+        which go on in the meantime are no contradiction.
+        """
+        noted = self._progress.read(plan_id)
+        with self._database.transaction() as transaction:
+            _require_in_order(transaction, plan_id, noted)
+            yield transaction
+            found = rows.read_position(transaction, plan_id)
+        # Behind what was noted, it is a plan that was set back and has been ended.
+        if found is not None and not (noted is not None and found < noted):
+            self._progress.note(plan_id, found, durable)
+
+    def set_back(self, plan_id: str) -> str:
+        """How the database contradicts what was noted, in words; empty if it does not."""
+        noted = self._progress.read(plan_id)
+        with self._database.reading() as transaction:
+            try:
+                _require_in_order(transaction, plan_id, noted)
+            except Refusal as refusal:
+                return refusal.detail
+        return ""
 
     # Plans
 
     def open_plan(self, plan: Plan, basis: Basis) -> None:
         """Begin a plan with its first model; again with the same model changes nothing."""
-        with self._database.transaction() as transaction:
+        with self._step(plan.id) as transaction:
             plan_lifecycle.open_plan(transaction, plan, basis)
 
     def retire(self, plan_id: str, abandon: bool = False) -> int:
-        """End a plan before its last batch; how many reports of its newest batch were dropped."""
+        """End a plan before its last batch; how many reports of its newest batch were dropped.
+
+        A plan whose database was set back can be ended, and nothing else.
+        """
         with self._database.transaction() as transaction:
             dropped = plan_lifecycle.retire_plan(transaction, plan_id, abandon)
-        self._forget()
+            found = rows.read_newest_batch(transaction, plan_id).position
+        with suppress(Refusal):
+            self._progress.note(plan_id, found)
+        self.forget()
         return dropped
 
     def succeed(self, old_id: str, plan: Plan, basis: Basis) -> None:
         """Begin the successor of an ended plan; what users have spent is carried over."""
-        with self._database.transaction() as transaction:
+        with self._step(plan.id) as transaction:
+            noted, found = self._progress.read(old_id), rows.read_position(transaction, old_id)
+            if noted is not None and (found is None or found < noted):
+                raise Refusal(
+                    Reason.ROLLED_BACK,
+                    f"{old_id} was set back, so what its users have spent is not known",
+                )
             plan_lifecycle.succeed_plan(transaction, old_id, plan, basis)
 
     def plans(self) -> list[PlanRow]:
@@ -91,20 +153,55 @@ class ShufflerStore:
         with self._database.reading() as transaction:
             return ledger.read_ledger(transaction, plan_id)
 
+    def compare(self, plan_id: str, head: PublishedHead) -> Disagreement | None:
+        """How our newest batch does not fit what the analyzer shows; noted if we are behind."""
+        with self._database.reading() as transaction:
+            batch = rows.read_newest_batch(transaction, plan_id)
+            own = ledger.read_last_entries(transaction, plan_id, 2)
+        found = find_disagreement(batch, own, head)
+        if found is not None and found.ours:
+            self._note_learnt(plan_id, head.learnt)
+        return found
+
+    def _note_learnt(self, plan_id: str, batches: int) -> None:
+        """So many batches were released, as the analyzer's ledger shows: none of them is open."""
+        noted = self._progress.read(plan_id)
+        if noted is None or noted.batch < batches:
+            self._progress.note(plan_id, Position(batches), durable=True)
+
+    def released(self, plan_id: str) -> int:
+        """How many batches were charged."""
+        with self._database.reading() as transaction:
+            last = ledger.read_last_entries(transaction, plan_id, 1)
+        return last[0].sequence + 1 if last else 0
+
     def dropped(self, plan_id: str) -> int:
         """Attempts at batches of shares of which too few reports opened."""
         with self._database.reading() as transaction:
             return dropped_attempts.count_attempts(transaction, plan_id)
 
-    def _forget(self) -> None:
-        """After keys or reports were deleted."""
-        self._database.forget("batches", "reports", "present", "masks")
+    def forget(self) -> bool:
+        """Destroy keys that nothing needs, and overwrite what was deleted.
+
+        False if somebody reads what is to be overwritten: then it is to be tried again.
+        """
+        with self._database.reading() as transaction:
+            needed = rows.read_batches_on_their_way(transaction)
+        for newest, batches in needed:
+            self._keys.keep_only(newest, batches)
+        tables = ("batches", "reports", "present", "masks")
+        self._to_overwrite = not self._database.forget(*tables)
+        return not self._to_overwrite
+
+    def forget_again(self) -> bool:
+        """The same, if that is still to be done; once for every process in any case."""
+        return not self._to_overwrite or self.forget()
 
     def _carried_sizes(self, transaction: Transaction, plan_id: str) -> CarriedSizes:
         """Plans never change, so each is read once."""
         if plan_id not in self._known:
             plan = rows.read_opened_plan(transaction, plan_id)
-            self._known[plan_id] = CarriedSizes(plan, self._transport(plan))
+            self._known[plan_id] = CarriedSizes(plan, self._transport(plan), self._newcomers)
         return self._known[plan_id]
 
     # Uploads
@@ -114,23 +211,20 @@ class ShufflerStore:
 
         None means that the report is in, durably; it also answers identical bytes sent again.
         """
-        verdicts: dict[int, Reason | None] = {}
         # Plans are locked in order of id, so that two groups never wait for each other.
         numbered = sorted(enumerate(uploads), key=lambda one: (one[1].plan_id, one[0]))
-        with self._database.transaction() as transaction:
-            for plan_id, group in groupby(numbered, key=lambda one: one[1].plan_id):
-                numbers, sent = zip(*group, strict=True)
-                found = self._take(transaction, plan_id, sent)
-                verdicts |= zip(numbers, found, strict=True)
+        verdicts: dict[int, Reason | None] = {}
+        for plan_id, group in groupby(numbered, key=lambda one: one[1].plan_id):
+            numbers, sent = zip(*group, strict=True)
+            verdicts |= zip(numbers, self._take(plan_id, sent), strict=True)
         return [verdicts[number] for number in range(len(uploads))]
 
-    def _take(
-        self, transaction: Transaction, plan_id: str, uploads: Sequence[Upload]
-    ) -> list[Reason | None]:
-        if not rows.is_known(transaction, plan_id):
-            return [Reason.WRONG_PLAN] * len(uploads)
-        sizes = self._carried_sizes(transaction, plan_id)
-        return acceptance.accept_uploads(transaction, sizes, uploads)
+    def _take(self, plan_id: str, uploads: Sequence[Upload]) -> list[Reason | None]:
+        with self._step(plan_id) as transaction:
+            if not rows.is_known(transaction, plan_id):
+                return [Reason.WRONG_PLAN] * len(uploads)
+            sizes = self._carried_sizes(transaction, plan_id)
+            return acceptance.accept_uploads(transaction, sizes, self._keys, uploads)
 
     # Batches that stay short
 
@@ -143,20 +237,20 @@ class ShufflerStore:
             return 0
         binding = before.binding(sizes.transport.kind)
         made = [sizes.transport.make_empty_payload(binding) for _ in range(before.room)]
-        with self._database.transaction() as transaction:
+        with self._step(plan_id) as transaction:
             batch = rows.lock_newest_batch(transaction, plan_id)
             # Emptied in the meantime, it would stay short, or below the floor.
             fits = batch.index == before.index and batch.filled >= before.filled
             added = made[: batch.room] if fits else []
-            return acceptance.add_empty_reports(transaction, batch, added)
+            return acceptance.add_empty_reports(transaction, batch, self._keys, added)
 
     def drop(self, plan_id: str) -> int:
         """Empty an open batch that stays short, and begin it again; how many reports are lost."""
-        with self._database.transaction() as transaction:
+        with self._step(plan_id) as transaction:
             batch = rows.lock_newest_batch(transaction, plan_id)
             short = batch.state is BatchState.OPEN and 0 < batch.filled < batch.size
             dropped = attempts.begin_next_attempt(transaction, batch) if short else 0
-        self._forget()
+        self.forget()
         return dropped
 
     # Steps
@@ -172,43 +266,63 @@ class ShufflerStore:
             leases.give_back(transaction, lease, self._clock())
 
     def seal(self, plan_id: str) -> bool:
-        """Close the newest batch if it is complete and destroy its key; whether it is closed."""
-        with self._database.transaction() as transaction:
-            batch = rows.lock_newest_batch(transaction, plan_id)
-            if batch.state is not BatchState.OPEN:
-                return True
-            if batch.room > 0:
-                return False
-            transitions.seal_batch(transaction, batch)
-        self._forget()
-        return True
+        """Close the newest batch if it is complete; whether it is closed.
 
-    def release(self, plan_id: str) -> ReleasedBatch | None:
-        """Shuffle the newest batch if it is sealed, and charge it; None if it is open.
-
-        The work is done outside of a transaction. If two do it, the first to finish has released
-        the batch, and the second answers with what the first has stored.
+        What is released of it is made outside of a transaction, from reports that nobody changes
+        any more. If two do it, what the first to finish has made is the batch.
         """
         with self._database.reading() as transaction:
             batch = rows.read_newest_batch(transaction, plan_id)
-            if batch.state is BatchState.OPEN:
-                return None
-            if batch.state is not BatchState.SEALED:
-                return transitions.read_released(transaction, batch)
             sizes = self._carried_sizes(transaction, plan_id)
-            payloads = transitions.read_payloads(transaction, batch)
             held = read_held(transaction, plan_id)
-        made, held = shuffle_batch(sizes, batch.index, payloads, held)
-        packed = sizes.transport.pack(made, batch.binding(sizes.transport.kind))
-        signature = self._sign(packed.body)
-        with self._database.transaction() as transaction:
+        if not batch.is_open:
+            return True
+        if batch.room > 0:
+            return False
+        made = self._make(sizes, batch, held)
+        with self._step(plan_id) as transaction:
             now = rows.lock_newest_batch(transaction, plan_id)
-            if (now.index, now.state, now.attempt) == (
+            if (now.index, now.attempt, now.state) == (batch.index, batch.attempt, batch.state):
+                transitions.seal_batch(transaction, now, made)
+        self.forget()
+        return True
+
+    def _make(self, sizes: CarriedSizes, batch: BatchRow, held: Held) -> SealedBatch:
+        """What is released of a complete batch, read report by report."""
+        accounts: list[bytes] = []
+
+        def payloads() -> Iterator[bytes]:
+            key = self._keys.early(batch)
+            for account, payload in transitions.read_contents(self._database, batch, key):
+                accounts.append(account)
+                yield payload
+
+        binding = batch.binding(sizes.transport.kind)
+        packed, held = prepare_release(sizes, binding, payloads(), held)
+        seeds = None if packed.seeds is None else self._keys.late(batch).encrypt(packed.seeds)
+        counted = sorted(account for account in accounts if account != NOBODY)
+        return SealedBatch(packed.body, seeds, held, tuple(counted))
+
+    def release(self, plan_id: str) -> ReleasedBatch | None:
+        """Sign and charge the newest batch if it is sealed; None if it is open.
+
+        Where it was released is noted durably before the bytes leave the machine.
+        """
+        with self._database.reading() as transaction:
+            batch = rows.read_newest_batch(transaction, plan_id)
+            if batch.is_open:
+                return None
+            plan = self._carried_sizes(transaction, plan_id).plan
+            body = transitions.read_body(transaction, batch)
+        signature = self._sign(body)
+        with self._step(plan_id, durable=True) as transaction:
+            now = rows.lock_newest_batch(transaction, plan_id)
+            if (now.index, now.attempt, now.state) == (
                 batch.index,
-                BatchState.SEALED,
                 batch.attempt,
+                BatchState.SEALED,
             ):
-                transitions.store_release(transaction, sizes.plan, now, packed, signature, held)
+                transitions.release_batch(transaction, plan, now, signature)
             return transitions.read_released(transaction, batch)
 
     def share(self, plan_id: str, index: int, opened: bytes, attempt: int = 0) -> bytes:
@@ -219,14 +333,15 @@ class ShufflerStore:
         with self._database.reading() as transaction:
             found = transitions.read_shares(transaction, plan_id, index, attempt)
             sizes = self._carried_sizes(transaction, plan_id)
-        if found.seeds is None:
-            return transitions.require_same_set(found, opened)
-        try:
-            masks = sizes.transport.combine(index, found.seeds, opened)
-        except Refusal as refusal:
-            self._drop_attempt(sizes.plan, index, opened, attempt, refusal)
-            raise
-        with self._database.transaction() as transaction:
+            batch = rows.read_batch(transaction, plan_id, index)
+        if found.seeds is not None:
+            seeds = self._keys.late(batch).decrypt(found.seeds)
+            try:
+                masks = sizes.transport.combine(index, seeds, opened)
+            except Refusal as refusal:
+                self._drop_attempt(sizes.plan, index, opened, attempt, refusal)
+                raise
+        with self._step(plan_id, durable=True) as transaction:
             batch = rows.lock_newest_batch(transaction, plan_id)
             found = transitions.read_shares(transaction, plan_id, index, attempt)
             if found.seeds is not None:
@@ -239,20 +354,19 @@ class ShufflerStore:
         """Drop the attempt, unless another set has made it whole in the meantime."""
         if refusal.reason is not Reason.GUARANTEE_NOT_MET:
             return
-        with self._database.transaction() as transaction:
+        with self._step(plan.id) as transaction:
             batch = rows.lock_newest_batch(transaction, plan.id)
             found = transitions.read_shares(transaction, plan.id, index, attempt)
             if found.seeds is None:
                 return
             count = int(wire.decode_flags(opened, batch.size).sum())
-            attempts.drop_attempt(
-                transaction, batch, transitions.read_released(transaction, batch).body, count
-            )
-        self._forget()
+            body = transitions.read_body(transaction, batch)
+            attempts.drop_attempt(transaction, batch, body, count)
+        self.forget()
 
     def acknowledge(self, plan_id: str, index: int, basis: Basis) -> BatchRow:
         """The analyzer has learnt this model from the batch: open the next, or end the plan."""
-        with self._database.transaction() as transaction:
+        with self._step(plan_id) as transaction:
             rows.lock_plan(transaction, plan_id)
             plan = self._carried_sizes(transaction, plan_id).plan
             batch = rows.read_batch(transaction, plan_id, index)
@@ -262,8 +376,17 @@ class ShufflerStore:
 
     def scrub(self, plan_id: str) -> int:
         """Delete payloads, ids, marks and bytes of acknowledged batches; how many batches."""
-        with self._database.transaction() as transaction:
+        with self._step(plan_id) as transaction:
             rows.lock_plan(transaction, plan_id)
             scrubbed = transitions.scrub_batches(transaction, plan_id)
-        self._forget()
+        self.forget()
         return scrubbed
+
+
+def _require_in_order(transaction: Transaction, plan_id: str, noted: Position | None) -> None:
+    """Refuse a database that is older than what was noted, unless its plan has ended."""
+    found = rows.read_position(transaction, plan_id)
+    if noted is None or (found is not None and rows.read_plan_row(transaction, plan_id).ended):
+        return
+    if found is None or found.contradicts(noted):
+        raise set_back(plan_id, found, noted)

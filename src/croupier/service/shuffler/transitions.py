@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,16 +12,19 @@ from croupier import wire
 from croupier.plan import Plan
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.messages import share_counts
-from croupier.service.messages.transports import PackedBatch
 from croupier.service.shuffler import attempts, plan_lifecycle
+from croupier.service.shuffler.account_marks import MARK
+from croupier.service.shuffler.batch_keys import BatchKey
 from croupier.service.shuffler.rows import Basis, BatchRow, BatchState, ReleasedBatch
-from croupier.service.shuffler.shuffling import write_held
+from croupier.service.shuffler.shuffling import Held, write_held
 from croupier.service.storage import ledger
-from croupier.service.storage.database import DatabaseError, Transaction
-from croupier.shuffler import Messages
+from croupier.service.storage.database import Database, DatabaseError, Row, Transaction
 
 MODULUS = 2**32
 """Masks are 32-bit words."""
+
+PAGE = 2048
+"""Reports in memory at once while a batch is sealed."""
 
 
 @dataclass(frozen=True)
@@ -34,62 +37,106 @@ class StoredShares:
     share: bytes | None
 
 
-def seal_batch(transaction: Transaction, batch: BatchRow) -> None:
-    """Close a complete batch and destroy its key."""
+def read_contents(
+    database: Database, batch: BatchRow, key: BatchKey
+) -> Iterator[tuple[bytes, bytes]]:
+    """The reports of a complete batch by and by: account mark and payload, ordered by keyed ids.
+
+    An order that says nothing: ids are random, and stored under a key of the batch.
+    """
+    last = b""
+    while rows := _read_page(database, batch, last):
+        last = bytes(rows[-1][0])
+        for _, content in rows:
+            plain = key.decrypt(bytes(content))
+            yield plain[:MARK], plain[MARK:]
+
+
+def _read_page(database: Database, batch: BatchRow, after: bytes) -> list[Row]:
+    with database.reading() as transaction:
+        return transaction.all(
+            """
+            SELECT id, content FROM reports
+            WHERE plan = ? AND batch = ? AND id > ? AND content IS NOT NULL
+            ORDER BY id LIMIT ?
+            """,
+            batch.plan_id,
+            batch.index,
+            after,
+            PAGE,
+        )
+
+
+@dataclass(frozen=True)
+class SealedBatch:
+    """What is made of a complete batch: bytes, channels that stay open, and who takes part.
+
+    ``seeds`` are encrypted already. Accounts are in the order of their marks, which is random.
+    """
+
+    body: bytes
+    seeds: bytes | None
+    held: Held
+    accounts: tuple[bytes, ...]
+
+
+def seal_batch(transaction: Transaction, batch: BatchRow, made: SealedBatch) -> None:
+    """Close a complete batch: what was made of it stays, single reports go.
+
+    Participations are written all at once, in an order that says nothing.
+    """
     _require_complete(transaction, batch)
+    where = (batch.plan_id, batch.index)
     transaction.execute(
-        "UPDATE batches SET state = 'sealed', batch_key = NULL WHERE plan = ? AND batch = ?",
-        batch.plan_id,
-        batch.index,
+        """
+        UPDATE batches SET state = 'sealed', body = ?, digest = ?, seeds = ?
+        WHERE plan = ? AND batch = ?
+        """,
+        made.body,
+        hashlib.sha256(made.body).digest(),
+        made.seeds,
+        *where,
     )
+    transaction.execute(
+        "UPDATE reports SET content = NULL, user_mac = NULL WHERE plan = ? AND batch = ?", *where
+    )
+    write_held(transaction, batch.plan_id, made.held)
+    if made.seeds is None:
+        attempts.count_participations(transaction, batch.plan_id, made.accounts)
+    else:
+        attempts.note_participants(transaction, batch, made.accounts)
 
 
 def _require_complete(transaction: Transaction, batch: BatchRow) -> None:
     """The rows are counted, whatever the batch says of itself."""
     rows = transaction.all(
-        "SELECT count(*) FROM reports WHERE plan = ? AND batch = ?", batch.plan_id, batch.index
+        "SELECT count(content) FROM reports WHERE plan = ? AND batch = ?",
+        batch.plan_id,
+        batch.index,
     )
     if rows != [(batch.size,)]:
         found = f"batch {batch.index} of {batch.plan_id} has {rows[0][0]} reports"
         raise DatabaseError(f"{found}, not {batch.size}")
 
 
-def read_payloads(transaction: Transaction, batch: BatchRow) -> list[bytes]:
-    """The reports of a sealed batch, in an order that says nothing."""
-    rows = transaction.all(
-        "SELECT payload FROM reports WHERE plan = ? AND batch = ? ORDER BY id",
-        batch.plan_id,
-        batch.index,
-    )
-    return [bytes(payload) for (payload,) in rows]
-
-
-def store_release(
-    transaction: Transaction,
-    plan: Plan,
-    batch: BatchRow,
-    packed: PackedBatch,
-    signature: str,
-    held: Messages,
-) -> None:
-    """Store the released bytes, their ledger entry and the channels that stay open.
+def release_batch(transaction: Transaction, plan: Plan, batch: BatchRow, signature: str) -> None:
+    """Charge a sealed batch and sign it.
 
     Shares say nothing without their masks, so that these are what is charged.
     """
-    if packed.seeds is None:
-        _charge_batch(transaction, plan, batch, packed.body)
-    write_held(transaction, plan.id, held)
+    if not _has_seeds(transaction, batch):
+        _charge_batch(transaction, plan, batch, read_body(transaction, batch))
     transaction.execute(
-        """
-        UPDATE batches SET state = 'released', body = ?, signature = ?, seeds = ?
-        WHERE plan = ? AND batch = ?
-        """,
-        packed.body,
+        "UPDATE batches SET state = 'released', signature = ? WHERE plan = ? AND batch = ?",
         signature,
-        packed.seeds,
         plan.id,
         batch.index,
     )
+
+
+def _has_seeds(transaction: Transaction, batch: BatchRow) -> bool:
+    seeds = "SELECT 1 FROM batches WHERE plan = ? AND batch = ? AND seeds IS NOT NULL"
+    return transaction.one(seeds, batch.plan_id, batch.index) is not None
 
 
 def _charge_batch(transaction: Transaction, plan: Plan, batch: BatchRow, body: bytes) -> None:
@@ -97,8 +144,20 @@ def _charge_batch(transaction: Transaction, plan: Plan, batch: BatchRow, body: b
     ledger.charge_batch(transaction, plan, batch.index, batch.model_hash, digest)
 
 
+def read_body(transaction: Transaction, batch: BatchRow) -> bytes:
+    """The bytes for the analyzer, from the seal on."""
+    return _read_handed_on(transaction, batch)[0]
+
+
 def read_released(transaction: Transaction, batch: BatchRow) -> ReleasedBatch:
-    """The stored bytes."""
+    """The same once they are signed and charged."""
+    body, signature, attempt = _read_handed_on(transaction, batch)
+    if signature is None:
+        raise Refusal(Reason.STALE_BATCH, f"batch {batch.index} was begun again since")
+    return ReleasedBatch(batch.plan_id, batch.index, body, signature, attempt)
+
+
+def _read_handed_on(transaction: Transaction, batch: BatchRow) -> tuple[bytes, str | None, int]:
     row = transaction.one(
         "SELECT body, signature, attempt FROM batches WHERE plan = ? AND batch = ?",
         batch.plan_id,
@@ -106,7 +165,7 @@ def read_released(transaction: Transaction, batch: BatchRow) -> ReleasedBatch:
     )
     if row is None or row[0] is None:
         raise Refusal(Reason.STALE_BATCH, f"batch {batch.index} is {batch.state}")
-    return ReleasedBatch(batch.plan_id, batch.index, bytes(row[0]), row[1], row[2])
+    return bytes(row[0]), row[1], row[2]
 
 
 # Shares
@@ -145,12 +204,16 @@ def release_share_sum(
     closing = share_counts.closing_channels(plan, batch.index)
     share = wire.encode_words(np.array([total.pop(name) for name in closing], np.uint32))
     _store_waiting_masks(transaction, plan.id, total)
-    _charge_batch(transaction, plan, batch, read_released(transaction, batch).body)
-    attempts.forget_participants(transaction, plan.id, batch.index)
+    _charge_batch(transaction, plan, batch, read_body(transaction, batch))
+    attempts.count_participants(transaction, plan.id, batch.index)
     transaction.execute(
-        "UPDATE batches SET opened = ?, share = ?, seeds = NULL WHERE plan = ? AND batch = ?",
+        """
+        UPDATE batches SET opened = ?, share = ?, digest = ?, seeds = NULL, added_up = 1
+        WHERE plan = ? AND batch = ?
+        """,
         opened,
         share,
+        hashlib.sha256(batch.digest + opened + share).digest(),
         plan.id,
         batch.index,
     )
@@ -199,8 +262,7 @@ def acknowledge_batch(transaction: Transaction, plan: Plan, batch: BatchRow, bas
 def _check_acknowledgement(transaction: Transaction, batch: BatchRow, basis: Basis) -> None:
     if batch.state is not BatchState.RELEASED:
         raise Refusal(Reason.STALE_BATCH, f"batch {batch.index} is {batch.state}")
-    seeds = "SELECT 1 FROM batches WHERE plan = ? AND batch = ? AND seeds IS NOT NULL"
-    if transaction.one(seeds, batch.plan_id, batch.index):
+    if _has_seeds(transaction, batch):
         raise Refusal(Reason.BATCH_CLOSED, f"the shares of batch {batch.index} are not added up")
     version, before = basis.model_version, batch.model_version
     unchanged = (version, basis.model_hash) == (before, batch.model_hash)

@@ -23,6 +23,10 @@ class DatabaseError(CroupierError):
     """The database cannot be used: out of reach, of another role, or newer than this code."""
 
 
+class EmptyDatabaseError(DatabaseError):
+    """No role has used the database yet."""
+
+
 def _nothing() -> None:
     pass
 
@@ -77,9 +81,10 @@ class Transaction:
 class Database:
     """Connections of one role to its database, one for every thread that asks."""
 
-    def __init__(self, spoken: Dialect, hooks: Hooks) -> None:
+    def __init__(self, spoken: Dialect, hooks: Hooks, read_only: bool = False) -> None:
         self._spoken = spoken
         self._hooks = hooks
+        self._read_only = read_only
         self._thread = threading.local()
         self._lock = threading.Lock()
         self._connections: set[Any] = set()
@@ -88,12 +93,21 @@ class Database:
     def open(cls, url: str, role: str, hooks: Hooks | None = None) -> Database:
         """The database at ``url``, brought up to date for ``role``."""
         database = cls(dialect(url), hooks or Hooks())
-        try:
-            database._migrate(role)
-        except BaseException:
-            database.close()
-            raise
+        database._guard(database._create)
+        database._guard(lambda: database._migrate(role))
         return database
+
+    @classmethod
+    def open_read_only(cls, url: str, role: str) -> Database:
+        """The database at ``url`` to look at while ``role`` runs: nothing is made or changed."""
+        database = cls(dialect(url), Hooks(), read_only=True)
+        if not database._spoken.exists():
+            raise EmptyDatabaseError(f"{database} is not there; it is made when the {role} starts")
+        database._guard(lambda: database._require_current(role))
+        return database
+
+    def __str__(self) -> str:
+        return str(self._spoken)
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
@@ -109,11 +123,11 @@ class Database:
         with self._within(self._spoken.read) as transaction:
             yield transaction
 
-    def forget(self, *tables: str) -> None:
-        """Overwrite what was deleted from the tables, where the database lets us."""
+    def forget(self, *tables: str) -> bool:
+        """Overwrite what was deleted from the tables; False if that is to be done again later."""
         connection = self._connected()
         try:
-            self._spoken.overwrite(connection, tables)
+            return self._spoken.overwrite(connection, tables)
         except self._spoken.error as error:
             self._discard(connection)
             raise DatabaseError(f"{self._spoken}: {error}") from error
@@ -144,9 +158,23 @@ class Database:
         connection = getattr(self._thread, "connection", None)
         return self._connect() if connection is None else connection
 
+    def _guard(self, work: Callable[[], None]) -> None:
+        """The first work on a database: if it fails, nothing of it stays open."""
+        try:
+            work()
+        except BaseException:
+            self.close()
+            raise
+
+    def _create(self) -> None:
+        try:
+            self._spoken.create()
+        except OSError as error:
+            raise DatabaseError(f"{self._spoken}: {error}") from error
+
     def _connect(self) -> Any:
         try:
-            connection = self._spoken.connect()
+            connection = self._spoken.connect(self._read_only)
         except (self._spoken.error, OSError) as error:
             raise DatabaseError(f"{self._spoken}: {error}") from error
         with self._lock:
@@ -166,6 +194,15 @@ class Database:
             self._connections.discard(connection)
         self._thread.connection = None
         connection.close()
+
+    def _require_current(self, role: str) -> None:
+        """A look changes nothing, so that what is missing is an error."""
+        with self.reading() as transaction:
+            if transaction.one(self._spoken.recorded) is None:
+                raise EmptyDatabaseError(f"{self} is empty; it is filled when the {role} starts")
+            done = _count_migrations(transaction, role, str(self))
+        if done < len(migrations(role)):
+            raise DatabaseError(f"{self} is older than this version; start the {role} once")
 
     def _migrate(self, role: str) -> None:
         with self._within(self._spoken.write) as transaction:

@@ -13,3 +13,10 @@ def flush_directory(directory: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def make_private_directory(directory: Path) -> None:
+    """A directory that only its owner can read, there for good."""
+    if not directory.exists():
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        flush_directory(directory.parent)

@@ -14,7 +14,7 @@ from croupier.plan import Plan
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.messages.signed_documents import LedgerEntry, verify_chain
 from croupier.service.storage import dropped_attempts
-from croupier.service.storage.database import Transaction
+from croupier.service.storage.database import Row, Transaction
 
 
 def charge_batch(
@@ -24,12 +24,12 @@ def charge_batch(
 
     Attempts at the batch that were dropped are named in it: they cost nothing.
     """
-    entries = read_ledger(transaction, plan.id)
-    if len(entries) >= plan.schedule.batches:
-        raise Refusal(Reason.PLAN_ENDED, f"all {len(entries)} batches of {plan.id} are charged")
-    if batch != len(entries):
-        raise Refusal(Reason.STALE_BATCH, f"batch {batch} came, {len(entries)} is to be charged")
-    previous = entries[-1].hash if entries else ""
+    last = read_last_entries(transaction, plan.id, 1)
+    charged, previous = (last[0].sequence + 1, last[0].hash) if last else (0, "")
+    if charged >= plan.schedule.batches:
+        raise Refusal(Reason.PLAN_ENDED, f"all {charged} batches of {plan.id} are charged")
+    if batch != charged:
+        raise Refusal(Reason.STALE_BATCH, f"batch {batch} came, {charged} is to be charged")
     dropped = dropped_attempts.read_digests(transaction, plan.id, batch)
     entry = _make_entry(plan, batch, model_hash, digest, dropped, previous)
     transaction.execute(
@@ -76,11 +76,23 @@ def _batch_cost(plan: Plan) -> dict[str, Any]:
     return guarantee_document(plan.promise_for(1), plan.budget.delta if plan.budget else None)
 
 
+def read_last_entries(transaction: Transaction, plan_id: str, most: int) -> list[LedgerEntry]:
+    """The last entries of a plan, in order."""
+    last = "SELECT entry, hash FROM ledger WHERE plan = ? ORDER BY batch DESC LIMIT ?"
+    return _read_entries(transaction.all(last, plan_id, most)[::-1], plan_id)
+
+
 def read_ledger(transaction: Transaction, plan_id: str) -> list[LedgerEntry]:
     """Every entry of a plan, the chain verified."""
     rows = transaction.all("SELECT entry, hash FROM ledger WHERE plan = ? ORDER BY batch", plan_id)
+    entries = _read_entries(rows, plan_id)
+    verify_chain(entries)
+    return entries
+
+
+def _read_entries(rows: Sequence[Row], plan_id: str) -> list[LedgerEntry]:
+    """Entries with the hashes that they were stored with."""
     entries = [LedgerEntry.from_content(json.loads(text)) for text, _ in rows]
     if [entry.hash for entry in entries] != [claimed for _, claimed in rows]:
         raise DocumentError(f"an entry in the ledger of {plan_id} was altered")
-    verify_chain(entries)
     return entries

@@ -1,4 +1,5 @@
 -- The shuffler's tables. What a table holds about users, and for how long, is said beside it.
+-- Reports and marks are encrypted with keys that are files beside the database, never in it.
 
 CREATE TABLE plans (
     id TEXT PRIMARY KEY NOT NULL,
@@ -14,19 +15,23 @@ CREATE TABLE batches (
     batch BIGINT NOT NULL,
     state TEXT NOT NULL
         CHECK (state IN ('open', 'sealed', 'released', 'acknowledged', 'scrubbed')),
+    attempt BIGINT NOT NULL DEFAULT 0,  -- how often it was emptied and begun again
     size BIGINT NOT NULL,
     filled BIGINT NOT NULL DEFAULT 0 CHECK (filled <= size),
     padded BIGINT NOT NULL DEFAULT 0,
     dropped BIGINT NOT NULL DEFAULT 0,
+    newcomers BIGINT NOT NULL DEFAULT 0,    -- accounts in it that the plan had never counted
     model_version BIGINT NOT NULL,
     model_hash TEXT NOT NULL,
     inner_key BYTEA NOT NULL,           -- the analyzer's public key that rows are sealed for
-    batch_key BYTEA,                    -- makes user_mac; destroyed at seal
-    body BYTEA,                         -- the released bytes, until scrubbed
-    signature TEXT,
-    seeds BYTEA,                        -- shares: in the released order, until one sum is released
+    body BYTEA,                         -- the bytes for the analyzer, from the seal to the scrub
+    digest BYTEA,                       -- of what was made at the seal, or added up since
+    signature TEXT,                     -- of the body, once it is released
+    seeds BYTEA,                        -- shares: encrypted with the late key, in the body's order,
+                                        -- until one sum is released
     opened BYTEA,                       -- shares: the only set whose sum was released
     share BYTEA,                        -- shares: that sum
+    added_up BIGINT NOT NULL DEFAULT 0, -- shares: 1 from then on, for the batch's life
     next_version BIGINT,                -- the model that the analyzer learnt from this batch
     next_hash TEXT,
     lease_owner TEXT,
@@ -34,28 +39,28 @@ CREATE TABLE batches (
     PRIMARY KEY (plan, batch)
 );
 
--- Gone when the batch is scrubbed.
+-- Gone when the batch is scrubbed; from the seal on only id and digest are left of a report.
 CREATE TABLE reports (
     plan TEXT NOT NULL,
     batch BIGINT NOT NULL,
-    id BYTEA NOT NULL,
-    digest BYTEA NOT NULL,
-    payload BYTEA NOT NULL,
-    user_mac BYTEA NOT NULL,            -- HMAC(batch key, account)
-    PRIMARY KEY (plan, id),
+    id BYTEA NOT NULL,                  -- HMAC(late key, report id)
+    digest BYTEA NOT NULL,              -- HMAC(late key, digest of the uploaded bytes)
+    user_mac BYTEA,                     -- HMAC(early key, account)
+    content BYTEA,                      -- account_mac and payload, encrypted with the early key
+    PRIMARY KEY (plan, batch, id),
     UNIQUE (plan, batch, user_mac),
     FOREIGN KEY (plan, batch) REFERENCES batches (plan, batch)
-);
+) WITHOUT ROWID;
 
--- Kept for the plan's life and handed on to its successor.
+-- Kept for the plan's life and handed on to its successor. Written at the seal, in order of the marks.
 CREATE TABLE participations (
     plan TEXT NOT NULL REFERENCES plans (id),
     account_mac BYTEA NOT NULL,         -- HMAC(plan key, account)
     spent BIGINT NOT NULL,
     PRIMARY KEY (plan, account_mac)
-);
+) WITHOUT ROWID;
 
--- Rows of channels that stay open over several batches, cut loose from their reports.
+-- Channels that stay open over several batches: what all their complete batches come to.
 CREATE TABLE held (
     plan TEXT NOT NULL REFERENCES plans (id),
     channel TEXT NOT NULL,
@@ -70,4 +75,31 @@ CREATE TABLE ledger (
     entry TEXT NOT NULL,
     hash TEXT NOT NULL,
     PRIMARY KEY (plan, batch)
+);
+
+-- Attempts whose shares were handed on and whose masks were destroyed. Append-only.
+CREATE TABLE drops (
+    plan TEXT NOT NULL REFERENCES plans (id),
+    batch BIGINT NOT NULL,
+    attempt BIGINT NOT NULL,
+    digest BYTEA NOT NULL,              -- of the bytes that were handed on
+    opened BIGINT NOT NULL,             -- reports that opened, as the analyzer says
+    PRIMARY KEY (plan, batch, attempt)
+);
+
+-- Shares: who is in a sealed batch, to be counted when its masks are added up. Gone then, or when
+-- the attempt is dropped.
+CREATE TABLE present (
+    plan TEXT NOT NULL REFERENCES plans (id),
+    batch BIGINT NOT NULL,
+    account_mac BYTEA NOT NULL,         -- HMAC(plan key, account)
+    PRIMARY KEY (plan, batch, account_mac)
+) WITHOUT ROWID;
+
+-- Shares: sums of masks over complete batches, of channels that stay open; gone when they close.
+CREATE TABLE masks (
+    plan TEXT NOT NULL REFERENCES plans (id),
+    channel TEXT NOT NULL,
+    mask BIGINT NOT NULL,               -- mod 2^32
+    PRIMARY KEY (plan, channel)
 );

@@ -1,0 +1,30 @@
+"""The shuffler's machine in tests: what is kept outside of its database, beside that."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from croupier.service.shuffler.batch_keys import BatchKeys
+from croupier.service.shuffler.store import ShufflerStore
+from croupier.service.storage.database import Database
+from croupier.service.storage.progress import ProgressFiles
+
+
+def shuffler_store(database: Database, **options: Any) -> ShufflerStore:
+    """Over a database, with the files that every machine over it shares."""
+    place = beside(database)
+    return ShufflerStore(database, BatchKeys(place), ProgressFiles(place), **options)
+
+
+def beside(database: Database) -> Path:
+    """A directory of the database's own: beside its file, or beside its server's directory."""
+    url = str(database)
+    socket = re.search(r"[?&]host=([^&]+)", url)
+    if socket is None:
+        return Path(f"{url}.beside")
+    name = hashlib.sha256(url.encode()).hexdigest()[:16]
+    return Path(unquote(socket[1])).parent / f"beside-{name}"
