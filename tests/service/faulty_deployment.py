@@ -7,8 +7,10 @@ batch's sum proves double counting, and a 0 an acknowledged report that was lost
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import os
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
@@ -23,9 +25,11 @@ from croupier.service.shuffler.acceptance import Upload
 from croupier.service.shuffler.rows import Basis, BatchRow, BatchState, ReleasedBatch
 from croupier.service.storage.database import Database, Hooks
 from croupier.service.storage.leases import Lease
+from croupier.service.storage.progress import Position
 
 from .beside_the_keys import shuffler_store
 from .noiseless_plans import altered, basis, learn, noiseless, one_hot, upload
+from .restored_snapshots import Snapshot, restore, snapshot
 
 Answer = TypeVar("Answer")
 
@@ -124,6 +128,9 @@ class Simulation:
         self.unknown: set[tuple[int, int]] = set()
         self.bodies: dict[tuple[int, int], bytes] = {}
         self.crashes = 0
+        self.set_backs = 0
+        self._told = Position(0)
+        self._snapshots: list[Snapshot] = []
         self._start()
         first = self.analyzer.open_plan(self.plan)
         if not self.processes[0].plans():
@@ -162,6 +169,7 @@ class Simulation:
         self._faults.arm(fault)
         try:
             event(self)
+            self._told = self._position()
         except LostError:
             pass
         except CrashError:
@@ -296,6 +304,79 @@ class Simulation:
     def jump(self, seconds: float) -> None:
         """Somebody sets the clock."""
         self._now += seconds
+
+    # Operators
+
+    def look(self) -> None:
+        """A process of somebody else opens the file and closes it again, as a shell does."""
+        url = self._urls[0]
+        if "://" in url:
+            return
+        process = os.fork()
+        if process == 0:
+            sqlite3.connect(url).execute("SELECT count(*) FROM plans").fetchall()
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
+
+    def keep_backup(self) -> None:
+        """A snapshot of the shuffler's database, of which there may be several."""
+        with self._operator() as database:
+            self._snapshots.append(snapshot(database))
+
+    def restore_backup(self, chosen: int) -> None:
+        """An older copy takes the database's place, until the newest one is brought back.
+
+        Where it lacks anything, that is said, and nothing is taken, sealed or released.
+        """
+        if not self._snapshots:
+            return
+        with self._operator() as database:
+            newest, position = snapshot(database), self._position()
+            restore(database, self._snapshots[chosen % len(self._snapshots)])
+            try:
+                self._require_stopped(position)
+            finally:
+                restore(database, newest)
+
+    def _require_stopped(self, newest: Position) -> None:
+        """Nobody was told more than what was noted, so that all that they were told is missed."""
+        store, found = self.processes[0], self._position()
+        if store.plans()[0].ended:
+            return
+        missed = store.set_back(self.plan.id)
+        assert missed or found >= self._told, "an acknowledged report was lost and nobody said so"
+        assert not missed or found < newest, "nothing is missing"
+        if missed:
+            self.set_backs += 1
+            self._require_refused(found)
+
+    def _require_refused(self, found: Position) -> None:
+        """What has nothing to do changes nothing and need not be refused; all else is."""
+        store, batch = self.processes[0], self.processes[0].current(self.plan.id)
+        steps: list[Callable[[], object]] = [
+            lambda: store.take([self._fresh(batch, 0)]),
+            lambda: store.pad(self.plan.id, 0),
+            lambda: store.drop(self.plan.id),
+            lambda: store.seal(self.plan.id) and store.release(self.plan.id),
+            lambda: store.share(self.plan.id, batch.index, b"", batch.attempt),
+            lambda: store.acknowledge(self.plan.id, batch.index, Basis(9, "00" * 32)),
+        ]
+        for step in steps:
+            with suppress(Refusal):
+                assert not step()
+            assert self._position() == found, "a database that was set back went on"
+
+    def _position(self) -> Position:
+        return self.processes[0].current(self.plan.id).position
+
+    @contextmanager
+    def _operator(self) -> Iterator[Database]:
+        """A connection without faults."""
+        database = Database.open(self._urls[0], "shuffler")
+        try:
+            yield database
+        finally:
+            database.close()
 
     # The end
 

@@ -42,6 +42,9 @@ EVENTS = st.one_of(
     event("work", PROCESS, st.booleans()),
     event("work", PROCESS, st.booleans()),
     event("jump", st.sampled_from([-90_000.0, -30.0, 30.0, 61.0, 90_000.0])),
+    event("look"),
+    event("keep_backup"),
+    event("restore_backup", CHOSEN),
 )
 """In the order in which things usually happen."""
 

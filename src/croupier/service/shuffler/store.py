@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import groupby
 
 from croupier import wire
@@ -31,7 +31,7 @@ from croupier.service.shuffler.rows import Basis, BatchRow, BatchState, PlanRow,
 from croupier.service.shuffler.shuffling import CarriedSizes, Held, prepare_release, read_held
 from croupier.service.shuffler.transitions import SealedBatch
 from croupier.service.storage import dropped_attempts, leases, ledger
-from croupier.service.storage.database import Database, Transaction
+from croupier.service.storage.database import Database, DatabaseError, Transaction
 from croupier.service.storage.leases import Lease
 from croupier.service.storage.progress import Position, ProgressFiles, set_back
 
@@ -82,9 +82,15 @@ class ShufflerStore:
             _require_in_order(transaction, plan_id, noted)
             yield transaction
             found = rows.read_position(transaction, plan_id)
-        # Behind what was noted, it is a plan that was set back and has been ended.
-        if found is not None and not (noted is not None and found < noted):
-            self._progress.note(plan_id, found, durable)
+        if found is not None:
+            self._note(plan_id, found, durable)
+
+    def _note(self, plan_id: str, found: Position, durable: bool) -> None:
+        """Note what is committed. Where more is noted, the same database must have it by now."""
+        known = self._progress.note(plan_id, found, durable)
+        if known != found:
+            with self._database.reading() as transaction:
+                _require_in_order(transaction, plan_id, known)
 
     def set_back(self, plan_id: str) -> str:
         """How the database contradicts what was noted, in words; empty if it does not."""
@@ -111,8 +117,7 @@ class ShufflerStore:
         with self._database.transaction() as transaction:
             dropped = plan_lifecycle.retire_plan(transaction, plan_id, abandon)
             found = rows.read_newest_batch(transaction, plan_id).position
-        with suppress(Refusal):
-            self._progress.note(plan_id, found)
+        self._note(plan_id, found, durable=False)
         self.forget()
         return dropped
 
@@ -279,7 +284,12 @@ class ShufflerStore:
             return True
         if batch.room > 0:
             return False
-        made = self._make(sizes, batch, held)
+        try:
+            made = self._make(sizes, batch, held)
+        except (DatabaseError, Refusal):
+            if self.current(plan_id).position == batch.position:
+                raise
+            return True  # another process has sealed it in the meantime
         with self._step(plan_id) as transaction:
             now = rows.lock_newest_batch(transaction, plan_id)
             if (now.index, now.attempt, now.state) == (batch.index, batch.attempt, batch.state):

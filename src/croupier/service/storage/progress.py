@@ -62,22 +62,25 @@ class ProgressFiles:
         finally:
             os.close(descriptor)
 
-    def note(self, plan_id: str, position: Position, durable: bool = False) -> None:
-        """Note a position; one that contradicts what was noted is refused.
+    def note(self, plan_id: str, position: Position, durable: bool = False) -> Position:
+        """Note a position, unless a later one is; the furthest that is noted then.
 
-        ``durable``: on disk before this returns. Otherwise it survives the process, not the
-        machine: losing it makes the file older, which is safe.
+        Another history of the same position is refused. ``durable``: on disk before this returns.
+        Otherwise it survives the process, not the machine: losing it makes the file older, which
+        is safe.
         """
         with self._locked(plan_id) as descriptor:
             slots = _positions(descriptor)
             known = max(slots.values(), default=None)
-            if known is not None and position.contradicts(known):
+            if known == position and position.contradicts(known):
                 raise set_back(plan_id, position, known)
-            if known != position:
+            if known is None or known < position:
                 oldest = min(range(_SLOTS), key=lambda slot: slots.get(slot, _BEFORE))
                 os.pwrite(descriptor, _encode(position), oldest * _SLOT)
+                known = position
             if durable:
                 os.fsync(descriptor)
+            return known
 
     @contextmanager
     def _locked(self, plan_id: str) -> Iterator[int]:
