@@ -40,6 +40,7 @@ from croupier import wire
 from croupier.analyzer import Analyzer
 from croupier.client import Client
 from croupier.plan import Plan
+from croupier.service.account_settings import AccountPolicy
 from croupier.service.admin.deployment_files import DeploymentFiles, write_deployment
 from croupier.service.http import server
 from croupier.service.messages import sealing
@@ -284,7 +285,9 @@ def bench(arguments: argparse.Namespace) -> int:
     count, rounds, connections = arguments.reports, arguments.rounds, arguments.connections
     found: dict[str, list[Measured]] = {"bare": [], "single": [], "batched": []}
     with tempfile.TemporaryDirectory(dir=arguments.directory) as directory:
-        layout = write_deployment(Path(directory) / "roles", made_plan(), Transport.BITS)
+        layout = write_deployment(
+            Path(directory) / "roles", made_plan(), Transport.BITS, accounts=AccountPolicy.ANYONE
+        )
         with layout.shuffler.open("a") as file:
             file.write(f"[limits]\nopeners = {arguments.openers}\n")
         plan, basis, public = begin(layout)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
+from croupier.service.account_settings import POLICIES, AccountPolicy, AccountSettings
 from croupier.service.http.logs import LEVELS
 from croupier.service.toml_tables import SettingsError, read_table
 from croupier.wire import Transport
@@ -168,6 +169,7 @@ class Settings:
     transport: Transport = Transport.BITS
     listen: ListenSettings = field(default_factory=ListenSettings)
     access: AccessSettings = field(default_factory=AccessSettings)
+    accounts: AccountSettings | None = None
     limits: LimitSettings = field(default_factory=LimitSettings)
     batches: BatchSettings = field(default_factory=BatchSettings)
     courier: CourierSettings = field(default_factory=CourierSettings)
@@ -183,11 +185,23 @@ class Settings:
             raise ValueError(f"log_level must be one of {known}, got {self.log_level!r}")
         if self.role is Role.SHUFFLER and (self.peer.url is None or self.peer.token_file is None):
             raise ValueError("a shuffler needs peer.url and peer.token_file")
+        if self.role is Role.SHUFFLER:
+            self._require_account_policy()
         if self.role is Role.ANALYZER and self.access.token_hash is None:
             raise ValueError("an analyzer needs access.token_hash: whoever has it can send batches")
 
+    def _require_account_policy(self) -> None:
+        """Nobody takes reports without having said whose."""
+        if self.accounts is None:
+            raise ValueError(POLICIES)
+        if self.accounts.policy is AccountPolicy.GATEWAY and self.access.token_hash is None:
+            raise ValueError(
+                'accounts.policy "gateway" needs access.token_hash: whoever has the token writes '
+                "the accounts"
+            )
 
-ONLY_SHUFFLER = ("batches", "courier", "succeeds")
+
+ONLY_SHUFFLER = ("accounts", "batches", "courier", "succeeds")
 
 
 def read_settings(path: Path) -> Settings:
@@ -209,6 +223,9 @@ def _require_own_keys(table: dict[str, object]) -> None:
     for key in ONLY_SHUFFLER:
         if table.get("role") == Role.ANALYZER.value and key in table:
             raise SettingsError(f"unknown key {key!r}: an analyzer takes batches as they come")
+    accounts = table.get("accounts")
+    if isinstance(accounts, dict) and "policy" not in accounts:
+        raise SettingsError(POLICIES)
 
 
 def _with_database(table: dict[str, object], base: Path) -> dict[str, object]:

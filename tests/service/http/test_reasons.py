@@ -25,6 +25,7 @@ DESIGNED = {
     "queue-full": 503,
     "batch-closed": 503,
     "bad-token": 401,
+    "account-token": 403,
     "bad-signature": 400,
     "malformed": 400,
     "bad-version": 400,

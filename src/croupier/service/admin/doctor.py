@@ -13,6 +13,7 @@ import httpx
 
 from croupier.errors import CroupierError
 from croupier.service import startup
+from croupier.service.account_settings import OPEN_TO_ALL, AccountPolicy
 from croupier.service.admin.status import TIMEOUT, ask_service, own_url
 from croupier.service.http.reasons import Reason
 from croupier.service.keys.keylist import EXPIRED, PENDING, KeyList
@@ -105,6 +106,18 @@ def _tokens(settings: Settings) -> str:
     return "callers must show the service token; only its hash is here"
 
 
+def _accounts(settings: Settings) -> str:
+    """By whose word an upload is of an account."""
+    accounts, issuers = settings.accounts, startup.read_issuer_keys(settings)
+    if accounts is None:
+        return "are the shuffler's to check"
+    if accounts.policy is AccountPolicy.ANYONE:
+        raise CheckError(f"accounts.policy is anyone: {OPEN_TO_ALL}; use signed or gateway")
+    if issuers is None:
+        return "whoever has the upload token says which account a report is of"
+    return f"an upload must show a token for its account, signed by one of {len(issuers)} keys"
+
+
 def _database(settings: Settings) -> str:
     Database.open(settings.database, settings.role.value).close()
     return f"opens, and is the {settings.role.value}'s"
@@ -177,6 +190,7 @@ _CHECKS: dict[str, Check] = {
     "plan": _plan,
     "keys": _keys,
     "tokens": _tokens,
+    "accounts": _accounts,
     "database": _database,
     "disk": _disk,
     "service": _own,

@@ -78,7 +78,7 @@ def shuffler_api() -> Document:
         Reason.WRONG_LENGTH, Reason.BAD_PADDING, Reason.UNDECRYPTABLE, Reason.UNKNOWN_KEY,
         Reason.DUPLICATE_USER, Reason.PARTICIPATION_LIMIT, Reason.PLAN_ENDED,
         Reason.BODY_TOO_LARGE, Reason.QUEUE_FULL, Reason.BATCH_CLOSED, Reason.BAD_TOKEN,
-        Reason.MALFORMED, Reason.BAD_VERSION, Reason.DRAINING,
+        Reason.ACCOUNT_TOKEN, Reason.MALFORMED, Reason.BAD_VERSION, Reason.DRAINING,
     ]  # fmt: skip
     return _api(
         "croupier shuffler",

@@ -28,6 +28,7 @@ class Reason(Enum):
     QUEUE_FULL = ("queue-full", 503, "Too many reports are waiting", True)
     BATCH_CLOSED = ("batch-closed", 503, "The batch is complete and the next not open yet", True)
     BAD_TOKEN = ("bad-token", 401, "The bearer token is missing or wrong", False)
+    ACCOUNT_TOKEN = ("account-token", 403, "The account's token is missing or wrong", False)
     BAD_SIGNATURE = ("bad-signature", 400, "The signature does not fit", False)
     MALFORMED = ("malformed", 400, "The bytes are not what they claim to be", False)
     BAD_VERSION = ("bad-version", 400, "This version of the protocol is not spoken", False)

@@ -18,6 +18,7 @@ from starlette.routing import BaseRoute, Route
 from croupier.service.http import guards, logs, metrics, problems, responses
 from croupier.service.http.openapi import shuffler_api
 from croupier.service.http.reasons import Reason, Refusal
+from croupier.service.shuffler.account_gate import AccountGate
 from croupier.service.shuffler.courier import Courier
 from croupier.service.shuffler.decrypt_pool import DecryptPool
 from croupier.service.shuffler.group_commit import GroupCommit
@@ -60,6 +61,7 @@ class ShufflerApp:
             limits,
             self.decrypt_pool,
         )
+        self._gate = AccountGate(parts.plan.id, parts.issuers)
         self.courier = Courier(parts, self.open_batch, self.metrics, transport)
         self._log = logs.logger("shuffler")
         self._draining = False
@@ -97,7 +99,8 @@ class ShufflerApp:
     async def _take_upload(self, scope: Any, receive: Any) -> tuple[int, list[Any], bytes]:
         """Status, headers and body of the answer to an upload."""
         try:
-            verdicts = await self._receiver.take(await self._read_admitted(scope, receive))
+            account, body = await self._read_admitted(scope, receive)
+            verdicts = await self._receiver.take(body, account)
         except Refusal as refusal:
             self.metrics.reports.add(refusal.reason)
             return _raw_response(problems.problem(refusal))
@@ -107,14 +110,16 @@ class ShufflerApp:
             return _raw_response(problems.internal_problem())
         return self._answer_upload(verdicts)
 
-    async def _read_admitted(self, scope: Any, receive: Any) -> bytes:
-        """The body of a request that may be read."""
+    async def _read_admitted(self, scope: Any, receive: Any) -> tuple[bytes | None, bytes]:
+        """The account that a request may report for, if only one, and its body."""
         if self._draining:
             raise Refusal(Reason.DRAINING)
         guards.require_token(scope, self.parts.settings.access.token_hash)
         if scope["path"] != self._reports_path:
             raise Refusal(Reason.WRONG_PLAN)
-        return await guards.read_body(scope, receive, self.parts.settings.limits.body_bytes)
+        account = self._gate.read_account(scope)
+        most = self.parts.settings.limits.body_bytes
+        return account, await guards.read_body(scope, receive, most)
 
     def _answer_upload(self, verdicts: list[ReportVerdict]) -> tuple[int, list[Any], bytes]:
         """201 with the failures; one record alone has its failure as the whole answer."""

@@ -17,6 +17,7 @@ from croupier.service.startup import (
     check_machine,
     open_keyring,
     read_checked_plan,
+    read_issuer_keys,
     read_peer_keys,
     require_role,
 )
@@ -37,6 +38,7 @@ class ShufflerParts:
     trusted: Trusted
     peer_url: str
     peer_token: str
+    issuers: Trusted | None
 
 
 def assemble_shuffler(settings: Settings) -> ShufflerParts:
@@ -59,6 +61,7 @@ def assemble_shuffler(settings: Settings) -> ShufflerParts:
         read_peer_keys(settings.peer),
         url,
         read_secret(token_file, "service token"),
+        read_issuer_keys(settings),
     )
 
 
