@@ -43,6 +43,7 @@ from croupier.plan import Plan
 from croupier.service.account_settings import AccountPolicy
 from croupier.service.admin.deployment_files import DeploymentFiles, write_deployment
 from croupier.service.http import server
+from croupier.service.http.connections import ConnectionLimits
 from croupier.service.messages import sealing
 from croupier.service.messages.signed_documents import key_id
 from croupier.service.settings import read_settings, spare_cores
@@ -118,7 +119,7 @@ def serve_shuffler(settings: Path) -> None:
 def _serve(app: Any) -> None:
     bound = server.listen("127.0.0.1", 0)
     print(bound.getsockname()[1], flush=True)
-    server.run(app, bound, lambda: None)
+    server.run(app, bound, lambda: None, ConnectionLimits(512, 10.0, 60.0))
 
 
 # The load

@@ -102,9 +102,17 @@ def spare_cores() -> int:
 
 @dataclass(frozen=True)
 class LimitSettings:
-    """What one request and all that wait may take; ``openers`` are helper processes, or none."""
+    """What one request and all that wait may take; ``openers`` are helper processes, or none.
 
+    Of ``connections`` each has ``header_seconds`` for a request's headers and ``body_seconds`` for
+    its body; ``held_bytes`` bounds the large bodies that are held at once.
+    """
+
+    connections: int = 512
+    header_seconds: float = 10.0
+    body_seconds: float = 60.0
     body_bytes: int = 2**20
+    held_bytes: int = 2**26
     queue_length: int = 4096
     records_per_request: int = 256
     openers: int = field(default_factory=spare_cores)
@@ -112,8 +120,15 @@ class LimitSettings:
     def __post_init__(self) -> None:
         """Nothing works with limits of zero, but everything without helpers."""
         for name, value in vars(self).items():
-            if name != "openers" and value < 1:
+            if name.endswith("seconds") and value <= 0:
+                raise ValueError(f"limits.{name} must be above 0, got {value}")
+            if isinstance(value, int) and name != "openers" and value < 1:
                 raise ValueError(f"limits.{name} must be at least 1, got {value}")
+        if self.held_bytes < self.body_bytes:
+            raise ValueError(
+                f"limits.held_bytes must be at least limits.body_bytes, got {self.held_bytes} "
+                f"and {self.body_bytes}"
+            )
         if not 0 <= self.openers <= MOST_OPENERS:
             raise ValueError(f"limits.openers must be 0 to {MOST_OPENERS}, got {self.openers}")
 

@@ -91,7 +91,7 @@ def test_a_url_of_postgresql_is_left_alone(tmp_path: Path) -> None:
         ("rôle =", "cannot read"),
         (SHUFFLER + "colour = 1", "unknown key 'accounts.colour'"),
         ("colour = 1\n" + SHUFFLER, "unknown key 'colour'; known here: role, plan"),
-        (SHUFFLER + "[limits]\nqueue = 1", "unknown key 'limits.queue'; known here: body_bytes"),
+        (SHUFFLER + "[limits]\nqueue = 1", "unknown key 'limits.queue'; known here: connections"),
         (SHUFFLER.replace('plan = "plan.json"', ""), "missing key 'plan'"),
         (SHUFFLER.replace('directory = "keys"', ""), "missing key 'keys.directory'"),
         (
@@ -114,6 +114,15 @@ def test_a_url_of_postgresql_is_left_alone(tmp_path: Path) -> None:
         (
             SHUFFLER + "[limits]\nbody_bytes = -1",
             "limits.body_bytes must be a whole number of at least 0, got -1",
+        ),
+        (SHUFFLER + "[limits]\nconnections = 0", "limits.connections must be at least 1, got 0"),
+        (
+            SHUFFLER + "[limits]\nheader_seconds = 0",
+            "limits.header_seconds must be above 0, got 0.0",
+        ),
+        (
+            SHUFFLER + "[limits]\nheld_bytes = 10",
+            "limits.held_bytes must be at least limits.body_bytes, got 10",
         ),
         (SHUFFLER + "[limits]\nopeners = 65", "limits.openers must be 0 to 64, got 65"),
         (

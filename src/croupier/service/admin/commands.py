@@ -16,6 +16,7 @@ from croupier.service.analyzer.app import AnalyzerApp
 from croupier.service.analyzer.parts import assemble_analyzer
 from croupier.service.console import analyzer_console, shuffler_console
 from croupier.service.http import logs, server
+from croupier.service.http.connections import ConnectionLimits
 from croupier.service.settings import Role, Settings, read_settings
 from croupier.service.shuffler.app import ShufflerApp
 from croupier.service.shuffler.parts import assemble_shuffler
@@ -71,7 +72,16 @@ def serve(role: str, path: Path, announce: Callable[[str], None]) -> None:
     announce(f"http://{host}:{port}")
     log = logs.logger(role)
     log.info("started", port=port, plan=app.parts.plan.id, transport=settings.transport.name)
-    server.run(app, bound, app.drain)
+    limits = settings.limits
+    server.raise_file_limit()
+    if server.file_limit() < limits.connections + server.SPARE_FILES:
+        log.warning("fewer files may be open than limits.connections needs")
+    server.run(
+        app,
+        bound,
+        app.drain,
+        ConnectionLimits(limits.connections, limits.header_seconds, limits.body_seconds),
+    )
     app.parts.database.close()
     log.info("stopped")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +14,8 @@ from croupier.errors import CroupierError
 from croupier.service import startup
 from croupier.service.account_settings import OPEN_TO_ALL, AccountPolicy
 from croupier.service.admin.status import TIMEOUT, ask_service, own_url
+from croupier.service.disk_space import free_bytes
+from croupier.service.http import server
 from croupier.service.http.reasons import Reason
 from croupier.service.keys.keylist import EXPIRED, PENDING, KeyList
 from croupier.service.settings import Role, Settings, read_secret, read_settings
@@ -124,12 +125,23 @@ def _database(settings: Settings) -> str:
 
 
 def _disk(settings: Settings) -> str:
-    if "://" in settings.database:
+    free = free_bytes(settings.database)
+    if free is None:
         return "the database is elsewhere; look at its disk there"
-    free = shutil.disk_usage(Path(settings.database).resolve().parent).free
     if free < LEAST_FREE:
         raise CheckError(f"{free / 2**20:.0f} MiB are free; make at least {LEAST_FREE / 2**20:.0f}")
     return f"{free / 2**30:.1f} GiB are free"
+
+
+def _files(settings: Settings) -> str:
+    """That as many connections as the settings allow can be open at once."""
+    allowed, wanted = server.file_limit(), settings.limits.connections + server.SPARE_FILES
+    if allowed < wanted:
+        raise CheckError(
+            f"{allowed} files may be open, limits.connections needs {wanted}; raise LimitNOFILE, "
+            "or ulimit -n"
+        )
+    return f"{settings.limits.connections} connections may be open at once"
 
 
 def _own(settings: Settings) -> str:
@@ -193,6 +205,7 @@ _CHECKS: dict[str, Check] = {
     "accounts": _accounts,
     "database": _database,
     "disk": _disk,
+    "files": _files,
     "service": _own,
     "peer": _peer,
     "access": _access,

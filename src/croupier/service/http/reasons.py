@@ -25,6 +25,7 @@ class Reason(Enum):
     PARTICIPATION_LIMIT = ("participation-limit", 403, "This user's allowance is spent", False)
     PLAN_ENDED = ("plan-ended", 410, "The plan has ended", False)
     BODY_TOO_LARGE = ("body-too-large", 413, "The body is too large", False)
+    TIMED_OUT = ("timed-out", 408, "The request did not arrive in time", True)
     QUEUE_FULL = ("queue-full", 503, "Too many reports are waiting", True)
     BATCH_CLOSED = ("batch-closed", 503, "The batch is complete and the next not open yet", True)
     BAD_TOKEN = ("bad-token", 401, "The bearer token is missing or wrong", False)

@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from croupier.service.disk_space import DiskWatch
 from croupier.service.http import guards, logs, metrics, problems, responses
 from croupier.service.http.openapi import shuffler_api
 from croupier.service.http.reasons import Reason, Refusal
@@ -61,10 +62,12 @@ class ShufflerApp:
             limits,
             self.decrypt_pool,
         )
+        self._bodies = guards.BodyBudget(limits.held_bytes)
         self._gate = AccountGate(parts.plan.id, parts.issuers)
         self.courier = Courier(parts, self.open_batch, self.metrics, transport)
         self._log = logs.logger("shuffler")
         self._draining = False
+        self._disk = DiskWatch(parts.settings.database)
         self._reports_path = f"{PREFIX}{parts.plan.id}{SUFFIX}"
         self._routed = Starlette(
             routes=[*self._routes(), *pages(self)],
@@ -99,18 +102,22 @@ class ShufflerApp:
     async def _take_upload(self, scope: Any, receive: Any) -> tuple[int, list[Any], bytes]:
         """Status, headers and body of the answer to an upload."""
         try:
-            account, body = await self._read_admitted(scope, receive)
-            verdicts = await self._receiver.take(body, account)
+            with guards.HeldBody(self._bodies) as held:
+                account, body = await self._read_admitted(scope, receive, held)
+                verdicts = await self._receiver.take(body, account)
         except Refusal as refusal:
             self.metrics.reports.add(refusal.reason)
             return _raw_response(problems.problem(refusal))
         except Exception as error:  # whatever it is, this request must be answered
+            self._disk.note(error)
             self.metrics.reports.add(metrics.INTERNAL)
             self._log.error("upload failed", error=type(error).__name__, where=logs.where(error))
             return _raw_response(problems.internal_problem())
         return self._answer_upload(verdicts)
 
-    async def _read_admitted(self, scope: Any, receive: Any) -> tuple[bytes | None, bytes]:
+    async def _read_admitted(
+        self, scope: Any, receive: Any, held: guards.HeldBody
+    ) -> tuple[bytes | None, bytes]:
         """The account that a request may report for, if only one, and its body."""
         if self._draining:
             raise Refusal(Reason.DRAINING)
@@ -118,8 +125,10 @@ class ShufflerApp:
         if scope["path"] != self._reports_path:
             raise Refusal(Reason.WRONG_PLAN)
         account = self._gate.read_account(scope)
-        most = self.parts.settings.limits.body_bytes
-        return account, await guards.read_body(scope, receive, most)
+        limits = self.parts.settings.limits
+        return account, await guards.read_body(
+            scope, receive, limits.body_bytes, limits.body_seconds, held
+        )
 
     def _answer_upload(self, verdicts: list[ReportVerdict]) -> tuple[int, list[Any], bytes]:
         """201 with the failures; one record alone has its failure as the whole answer."""
@@ -202,7 +211,7 @@ class ShufflerApp:
             return ["the service is shutting down"]
         if await self.open_batch.refresh() is None:
             return ["the analyzer's first model has not been fetched yet"]
-        return []
+        return self._disk.blockers()
 
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
