@@ -40,8 +40,10 @@ from croupier import wire
 from croupier.analyzer import Analyzer
 from croupier.client import Client
 from croupier.plan import Plan
+from croupier.service.account_settings import AccountPolicy
 from croupier.service.admin.deployment_files import DeploymentFiles, write_deployment
 from croupier.service.http import server
+from croupier.service.http.connections import ConnectionLimits
 from croupier.service.messages import sealing
 from croupier.service.messages.signed_documents import key_id
 from croupier.service.settings import read_settings, spare_cores
@@ -117,7 +119,7 @@ def serve_shuffler(settings: Path) -> None:
 def _serve(app: Any) -> None:
     bound = server.listen("127.0.0.1", 0)
     print(bound.getsockname()[1], flush=True)
-    server.run(app, bound, lambda: None)
+    server.run(app, bound, lambda: None, ConnectionLimits(512, 10.0, 60.0))
 
 
 # The load
@@ -284,7 +286,9 @@ def bench(arguments: argparse.Namespace) -> int:
     count, rounds, connections = arguments.reports, arguments.rounds, arguments.connections
     found: dict[str, list[Measured]] = {"bare": [], "single": [], "batched": []}
     with tempfile.TemporaryDirectory(dir=arguments.directory) as directory:
-        layout = write_deployment(Path(directory) / "roles", made_plan(), Transport.BITS)
+        layout = write_deployment(
+            Path(directory) / "roles", made_plan(), Transport.BITS, accounts=AccountPolicy.ANYONE
+        )
         with layout.shuffler.open("a") as file:
             file.write(f"[limits]\nopeners = {arguments.openers}\n")
         plan, basis, public = begin(layout)

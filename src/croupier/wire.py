@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 import numpy as np
@@ -141,6 +141,18 @@ def decode_records(data: bytes, sealed_length: int | Callable[[int], int]) -> li
         records.append(record)
         start += _RECORD.size + len(record.sealed)
     return records
+
+
+def replace_account(
+    data: bytes, sealed_length: int | Callable[[int], int], account: bytes
+) -> bytes:
+    """The bytes of one record, no more and no less, under another account.
+
+    For a gateway: the account stands beside what is sealed, and it knows whose record it is.
+    """
+    record = _decode_record(data, 0, sealed_length)
+    exact("record", data, record_length(len(record.sealed)))
+    return encode_records([replace(record, account=account)])
 
 
 def _encode_record(record: Record) -> bytes:

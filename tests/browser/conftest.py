@@ -14,6 +14,7 @@ from starlette.applications import Starlette
 
 from croupier.service.console import console_routes
 from croupier.service.http import server
+from croupier.service.http.connections import ConnectionLimits
 
 from .tab import Tab
 
@@ -59,7 +60,7 @@ class Console:
         self.url = f"http://127.0.0.1:{self.port}/"
         app = Starlette(routes=console_routes(lambda: self.snapshot, every=QUICKLY))
         config = uvicorn.Config(app, log_config=None, access_log=False)
-        self._server = server.Server(config, self._drain)
+        self._server = server.Server(config, self._drain, ConnectionLimits(512, 10.0, 60.0))
         self._thread = threading.Thread(target=self._serve)
         self._thread.start()
 

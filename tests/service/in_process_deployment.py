@@ -16,6 +16,7 @@ import httpx
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
 from croupier.plan import Plan
+from croupier.service.account_settings import AccountPolicy
 from croupier.service.admin.deployment_files import write_deployment
 from croupier.service.analyzer.app import AnalyzerApp
 from croupier.service.analyzer.parts import assemble_analyzer
@@ -87,13 +88,17 @@ class Bridge(httpx.BaseTransport):
 class Town:
     """A shuffler and an analyzer over one plan; batches move when ``carry`` is called."""
 
-    def __init__(self, directory: Path, plan: Plan, transport: Transport) -> None:
+    def __init__(
+        self, directory: Path, plan: Plan, transport: Transport, accounts: AccountPolicy
+    ) -> None:
         self.plan = plan
         self.directory = directory
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        layout = write_deployment(directory / "services", plan, transport, (SHUFFLER, ANALYZER))
+        layout = write_deployment(
+            directory / "services", plan, transport, (SHUFFLER, ANALYZER), accounts=accounts
+        )
         self.settings = DeviceSettings.of_deployment(directory / "services")
         self.analyzer = AnalyzerApp(
             assemble_analyzer(read_settings(layout.analyzer)), pages=analyzer_console
@@ -164,7 +169,11 @@ def _remembered(plan: Plan) -> str:
 
 
 @contextmanager
-def town(plan: Plan, transport: Transport = Transport.BITS) -> Iterator[Town]:
+def town(
+    plan: Plan,
+    transport: Transport = Transport.BITS,
+    accounts: AccountPolicy = AccountPolicy.ANYONE,
+) -> Iterator[Town]:
     """A town for a while, in memory where there is such a disk, with passphrases soon unlocked."""
 
     def quick(**options: Any) -> Scrypt:
@@ -175,7 +184,7 @@ def town(plan: Plan, transport: Transport = Transport.BITS) -> Iterator[Town]:
         mock.patch.object(Plan, "to_json", _remembered),
         tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.exists() else None) as directory,
     ):
-        made = Town(Path(directory), plan, transport)
+        made = Town(Path(directory), plan, transport, accounts)
         try:
             yield made
         finally:

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 DAY = 24 * 3600
 
 app = typer.Typer(
-    help="Keys of the shuffler or the analyzer, each in a directory of its own.",
+    help="Keys of the shuffler, analyzer or issuer, each in a directory of its own.",
     no_args_is_help=True,
 )
 
-Role = Annotated[str, typer.Option(help="Whose keys: shuffler or analyzer.")]
+Role = Annotated[str, typer.Option(help="Whose keys: shuffler, analyzer or issuer.")]
 Directory = Annotated[Path, typer.Option(help="Where they are kept; nobody else may read it.")]
 PassphraseFile = Annotated[
     Path, typer.Option(help="A file with the passphrase that private keys are encrypted with.")
@@ -33,12 +33,12 @@ PassphraseFile = Annotated[
 def new(
     role: Role, directory: Directory, passphrase_file: PassphraseFile, as_json: options.Json = False
 ) -> None:
-    """Make a pair of keys: pending until `keys rotate`, but active at once if it is the first.
+    """Make new keys: pending until `keys rotate`, but active at once if it is the first.
 
     Example: croupier keys new --role shuffler --directory keys/shuffler
     --passphrase-file passphrase
     """
-    ring = _ring(role, directory, passphrase_file, create=True)
+    ring = open_ring(role, directory, passphrase_file, create=True)
     made = ring.new()
     _emit(ring, made, as_json)
 
@@ -58,7 +58,7 @@ def rotate(
     Example: croupier keys rotate --role shuffler --directory keys/shuffler
     --passphrase-file passphrase --grace-days 7
     """
-    ring = _ring(role, directory, passphrase_file)
+    ring = open_ring(role, directory, passphrase_file)
     ring.rotate(grace=grace_days * DAY)
     ring.retire()
     _emit(ring, ring.list(), as_json)
@@ -73,11 +73,12 @@ def list_keys(
     Example: croupier keys list --role shuffler --directory keys/shuffler
     --passphrase-file passphrase
     """
-    ring = _ring(role, directory, passphrase_file)
+    ring = open_ring(role, directory, passphrase_file)
     _emit(ring, ring.list(), as_json)
 
 
-def _ring(role: str, directory: Path, passphrase_file: Path, create: bool = False) -> Keyring:
+def open_ring(role: str, directory: Path, passphrase_file: Path, create: bool = False) -> Keyring:
+    """The keys of a role; made, if that is wanted and there are none."""
     try:
         from croupier.service.keys.keyring import Keyring
         from croupier.service.keys.keystore import FILE

@@ -14,7 +14,7 @@ try:
 except ImportError as error:  # pragma: no cover - depends on what is installed
     sys.exit(f"croupier: {MissingExtraError(str(error.name), 'cli')}")
 
-from croupier.cli import auditing, demonstrating, keys, planning, serving, simulating
+from croupier.cli import auditing, demonstrating, issuing, keys, planning, serving, simulating
 
 BAD_INPUT = 2
 STOPPED = 130
@@ -39,6 +39,7 @@ for command in (
     serving.status,
     serving.retire,
     serving.doctor,
+    issuing.issue,
     demonstrating.demo,
 ):
     app.command()(command)

@@ -21,22 +21,26 @@ Config = Annotated[Path, typer.Option(help="The role's settings, a TOML file.")]
 
 
 def init(
-    directory: Annotated[Path, typer.Argument(help="Where to make shuffler/ and analyzer/.")],
+    directory: Annotated[Path, typer.Argument(help="Where to make a directory for each role.")],
     plan: Annotated[Path, typer.Option(help="A plan, as written by `croupier plan --out`.")],
     transport: Annotated[
         str, typer.Option(help="How reports travel: bits, shares or sealed.")
     ] = "bits",
+    accounts: Annotated[
+        str,
+        typer.Option(help="By whose word a report is of an account: signed, gateway or anyone."),
+    ] = "signed",
     all_honest: Annotated[
         bool, typer.Option(help="Take a plan that relies on every user being honest.")
     ] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Write settings, keys and tokens for both roles, ready to start on this machine.
+    """Write settings, keys and tokens for all roles, ready to start on this machine.
 
     Example: croupier init deployment --plan plan.json
     """
     made = screen.read_plan(plan)
-    layout = _serving().initialise(directory, made, transport, all_honest=all_honest)
+    layout = _serving().initialise(directory, made, transport, accounts, all_honest=all_honest)
     paths = {"shuffler": str(layout.shuffler), "analyzer": str(layout.analyzer)}
     words = "\n".join(
         ["Start the two services, each in its own terminal:"]
@@ -113,6 +117,8 @@ def status_words(found: PlanStatus) -> str:
     for name, other in (("service", found.own), ("peer", found.peer)):
         if other is not None:
             lines.append(f"  {name:<9} {other.words}")
+    if found.warning:
+        lines.append(f"  warning   {found.warning}")
     return "\n".join(lines)
 
 

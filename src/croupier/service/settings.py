@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
+from croupier.service.account_settings import POLICIES, AccountPolicy, AccountSettings
 from croupier.service.http.logs import LEVELS
 from croupier.service.toml_tables import SettingsError, read_table
 from croupier.wire import Transport
@@ -110,9 +111,17 @@ def spare_cores() -> int:
 
 @dataclass(frozen=True)
 class LimitSettings:
-    """What one request and all that wait may take; ``openers`` are helper processes, or none."""
+    """What one request and all that wait may take; ``openers`` are helper processes, or none.
 
+    Of ``connections`` each has ``header_seconds`` for a request's headers and ``body_seconds`` for
+    its body; ``held_bytes`` bounds the large bodies that are held at once.
+    """
+
+    connections: int = 512
+    header_seconds: float = 10.0
+    body_seconds: float = 60.0
     body_bytes: int = 2**20
+    held_bytes: int = 2**26
     queue_length: int = 4096
     records_per_request: int = 256
     openers: int = field(default_factory=spare_cores)
@@ -120,8 +129,15 @@ class LimitSettings:
     def __post_init__(self) -> None:
         """Nothing works with limits of zero, but everything without helpers."""
         for name, value in vars(self).items():
-            if name != "openers" and value < 1:
+            if name.endswith("seconds") and value <= 0:
+                raise ValueError(f"limits.{name} must be above 0, got {value}")
+            if isinstance(value, int) and name != "openers" and value < 1:
                 raise ValueError(f"limits.{name} must be at least 1, got {value}")
+        if self.held_bytes < self.body_bytes:
+            raise ValueError(
+                f"limits.held_bytes must be at least limits.body_bytes, got {self.held_bytes} "
+                f"and {self.body_bytes}"
+            )
         if not 0 <= self.openers <= MOST_OPENERS:
             raise ValueError(f"limits.openers must be 0 to {MOST_OPENERS}, got {self.openers}")
 
@@ -177,6 +193,7 @@ class Settings:
     transport: Transport = Transport.BITS
     listen: ListenSettings = field(default_factory=ListenSettings)
     access: AccessSettings = field(default_factory=AccessSettings)
+    accounts: AccountSettings | None = None
     limits: LimitSettings = field(default_factory=LimitSettings)
     batches: BatchSettings = field(default_factory=BatchSettings)
     courier: CourierSettings = field(default_factory=CourierSettings)
@@ -192,11 +209,23 @@ class Settings:
             raise ValueError(f"log_level must be one of {known}, got {self.log_level!r}")
         if self.role is Role.SHUFFLER and (self.peer.url is None or self.peer.token_file is None):
             raise ValueError("a shuffler needs peer.url and peer.token_file")
+        if self.role is Role.SHUFFLER:
+            self._require_account_policy()
         if self.role is Role.ANALYZER and self.access.token_hash is None:
             raise ValueError("an analyzer needs access.token_hash: whoever has it can send batches")
 
+    def _require_account_policy(self) -> None:
+        """Nobody takes reports without having said whose."""
+        if self.accounts is None:
+            raise ValueError(POLICIES)
+        if self.accounts.policy is AccountPolicy.GATEWAY and self.access.token_hash is None:
+            raise ValueError(
+                'accounts.policy "gateway" needs access.token_hash: whoever has the token writes '
+                "the accounts"
+            )
 
-ONLY_SHUFFLER = ("batches", "courier", "succeeds")
+
+ONLY_SHUFFLER = ("accounts", "batches", "courier", "succeeds")
 
 
 def read_settings(path: Path) -> Settings:
@@ -218,6 +247,9 @@ def _require_own_keys(table: dict[str, object]) -> None:
     for key in ONLY_SHUFFLER:
         if table.get("role") == Role.ANALYZER.value and key in table:
             raise SettingsError(f"unknown key {key!r}: an analyzer takes batches as they come")
+    accounts = table.get("accounts")
+    if isinstance(accounts, dict) and "policy" not in accounts:
+        raise SettingsError(POLICIES)
 
 
 def _with_database(table: dict[str, object], base: Path) -> dict[str, object]:

@@ -10,6 +10,7 @@ from croupier.errors import CroupierError, DocumentError
 from croupier.packing import channels
 from croupier.plan import Plan
 from croupier.protocols.base import AdditiveRelease
+from croupier.service.account_settings import AccountPolicy
 from croupier.service.keys.keyring import Keyring
 from croupier.service.messages import signed_documents
 from croupier.service.messages.signed_documents import Trusted
@@ -106,18 +107,31 @@ def open_keyring(settings: Settings) -> Keyring:
 
 def read_peer_keys(peer: PeerSettings) -> Trusted:
     """The public keys that the other role signs with."""
-    text = peer.signing_key or ""
-    if peer.signing_key_file is not None:
+    return _read_public_keys("peer.signing_key", peer.signing_key, peer.signing_key_file)
+
+
+def read_issuer_keys(settings: Settings) -> Trusted | None:
+    """The public keys that account tokens are signed with; None where none are asked for."""
+    accounts = settings.accounts
+    if accounts is None or accounts.policy is not AccountPolicy.SIGNED:
+        return None
+    return _read_public_keys("accounts.issuer_key", accounts.issuer_key, accounts.issuer_key_file)
+
+
+def _read_public_keys(name: str, told: str | None, file: Path | None) -> Trusted:
+    """Keys in hex, from the settings or a file, one to a line."""
+    text = told or ""
+    if file is not None:
         try:
-            text = peer.signing_key_file.read_text(encoding="utf-8")
+            text = file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise SettingsError(f"cannot read peer.signing_key_file: {error}") from error
+            raise SettingsError(f"cannot read {name}_file: {error}") from error
     try:
         found = signed_documents.trusted_keys(bytes.fromhex(line) for line in text.split())
     except ValueError as error:
-        raise SettingsError("peer.signing_key must be 64 hex digits, see `keys list`") from error
+        raise SettingsError(f"{name} must be 64 hex digits, see `keys list`") from error
     if not found:
-        raise SettingsError("peer.signing_key_file has no key")
+        raise SettingsError(f"{name}_file has no key")
     return found
 
 

@@ -22,9 +22,11 @@ DESIGNED = {
     "participation-limit": 403,
     "plan-ended": 410,
     "body-too-large": 413,
+    "timed-out": 408,
     "queue-full": 503,
     "batch-closed": 503,
     "bad-token": 401,
+    "account-token": 403,
     "bad-signature": 400,
     "malformed": 400,
     "bad-version": 400,
@@ -52,9 +54,9 @@ def test_a_reason_is_found_by_its_code(reason: Reason) -> None:
 
 
 def test_trying_again_helps_where_the_service_is_only_busy() -> None:
-    busy = HTTPStatus.SERVICE_UNAVAILABLE
+    busy = {HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.REQUEST_TIMEOUT}
     assert {reason for reason in Reason if reason.retry} == {
-        reason for reason in Reason if reason.status == busy
+        reason for reason in Reason if reason.status in busy
     }
 
 

@@ -17,6 +17,7 @@ from croupier import wire
 from croupier.client import Client
 from croupier.model import Model
 from croupier.plan import Plan
+from croupier.service.account_settings import AccountPolicy
 from croupier.service.admin.deployment_files import write_deployment
 from croupier.service.analyzer.app import AnalyzerApp
 from croupier.service.analyzer.parts import AnalyzerParts, assemble_analyzer, signing_analyzer_store
@@ -55,8 +56,14 @@ class Roles:
     analyzer: AnalyzerParts
 
     @classmethod
-    def make(cls, directory: Path, plan: Plan, transport: Transport) -> Roles:
-        layout = write_deployment(directory, plan, transport)
+    def make(
+        cls,
+        directory: Path,
+        plan: Plan,
+        transport: Transport,
+        accounts: AccountPolicy = AccountPolicy.ANYONE,
+    ) -> Roles:
+        layout = write_deployment(directory, plan, transport, accounts=accounts)
         analyzer = assemble_analyzer(read_settings(layout.analyzer))
         return cls(directory, assemble_shuffler(read_settings(layout.shuffler)), analyzer)
 
@@ -158,6 +165,10 @@ class Deployment:
         assert answer.status_code == 200, answer.text
         found: dict[str, Any] = answer.json()
         return found
+
+    def batch_filled(self) -> int:
+        """Reports in the newest batch."""
+        return self.shuffler.parts.store.current(self.plan.id).filled
 
     def model(self) -> Model:
         text = self.read(f"/v1/plans/{self.plan.id}/model").content

@@ -18,6 +18,7 @@ from croupier import wire
 from croupier.service.analyzer.app import AnalyzerApp
 from croupier.service.console import analyzer_console
 from croupier.service.http import server
+from croupier.service.http.connections import ConnectionLimits
 from croupier.wire import Transport
 
 from .conftest import Deploy
@@ -129,7 +130,9 @@ def test_rewards_come_from_the_file_that_is_told(services: Deployment, tmp_path:
 
 def test_an_open_page_does_not_hold_up_the_end_of_a_service(services: Deployment) -> None:
     app, bound = services.analyzer, server.listen("127.0.0.1", 0)
-    running = server.Server(uvicorn.Config(app, log_config=None), app.drain)
+    running = server.Server(
+        uvicorn.Config(app, log_config=None), app.drain, ConnectionLimits(512, 10.0, 60.0)
+    )
     thread = threading.Thread(target=lambda: asyncio.run(running.serve([bound])))
     thread.start()
     address = f"http://127.0.0.1:{bound.getsockname()[1]}/events"

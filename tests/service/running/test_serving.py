@@ -19,6 +19,7 @@ import pytest
 from croupier.cli.main import main
 from croupier.client import Client
 from croupier.plan import Plan
+from croupier.service.account_settings import AccountPolicy
 from croupier.service.admin.deployment_files import write_deployment
 from croupier.service.http import server
 from croupier.service.messages.records import Address, make_record
@@ -166,7 +167,9 @@ def test_two_processes_learn_and_drain_without_losing_what_they_accepted(
 ) -> None:
     """The shuffler is told to stop under load, starts again, and completes its batch."""
     plan = made_plan(batch_size=400, horizon=800)
-    layout = write_deployment(tmp_path / "roles", plan, Transport.BITS, free_ports())
+    layout = write_deployment(
+        tmp_path / "roles", plan, Transport.BITS, free_ports(), accounts=AccountPolicy.ANYONE
+    )
     with layout.shuffler.open("a") as file:
         file.write("[courier]\nevery = 0.05\nfirst_wait = 0.05\n[limits]\nopeners = 1\n")
     analyzer = processes("analyzer", layout.analyzer)

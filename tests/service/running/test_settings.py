@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from croupier.service.account_settings import AccountPolicy
 from croupier.service.admin.deployment_files import write_deployment
 from croupier.service.settings import (
     Role,
@@ -32,6 +33,11 @@ url = "https://analyzer.example"
 signing_key_file = "analyzer-key"
 token_file = "token"
 """
+ANYONE = """
+[accounts]
+policy = "anyone"
+"""
+SHUFFLER += ANYONE
 
 ANALYZER = f"""
 role = "analyzer"
@@ -83,9 +89,9 @@ def test_a_url_of_postgresql_is_left_alone(tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("rôle =", "cannot read"),
-        (SHUFFLER + "colour = 1", "unknown key 'peer.colour'"),
+        (SHUFFLER + "colour = 1", "unknown key 'accounts.colour'"),
         ("colour = 1\n" + SHUFFLER, "unknown key 'colour'; known here: role, plan"),
-        (SHUFFLER + "[limits]\nqueue = 1", "unknown key 'limits.queue'; known here: body_bytes"),
+        (SHUFFLER + "[limits]\nqueue = 1", "unknown key 'limits.queue'; known here: connections"),
         (SHUFFLER.replace('plan = "plan.json"', ""), "missing key 'plan'"),
         (SHUFFLER.replace('directory = "keys"', ""), "missing key 'keys.directory'"),
         (
@@ -108,6 +114,15 @@ def test_a_url_of_postgresql_is_left_alone(tmp_path: Path) -> None:
         (
             SHUFFLER + "[limits]\nbody_bytes = -1",
             "limits.body_bytes must be a whole number of at least 0, got -1",
+        ),
+        (SHUFFLER + "[limits]\nconnections = 0", "limits.connections must be at least 1, got 0"),
+        (
+            SHUFFLER + "[limits]\nheader_seconds = 0",
+            "limits.header_seconds must be above 0, got 0.0",
+        ),
+        (
+            SHUFFLER + "[limits]\nheld_bytes = 10",
+            "limits.held_bytes must be at least limits.body_bytes, got 10",
         ),
         (SHUFFLER + "[limits]\nopeners = 65", "limits.openers must be 0 to 64, got 65"),
         (
@@ -138,7 +153,20 @@ def test_a_url_of_postgresql_is_left_alone(tmp_path: Path) -> None:
             SHUFFLER.replace('token_file = "token"', ""),
             "a shuffler needs peer.url and peer.token_file",
         ),
-        (SHUFFLER + 'signing_key = "ab"', "one of signing_key and signing_key_file"),
+        (
+            SHUFFLER.replace(ANYONE, 'signing_key = "ab"' + ANYONE),
+            "one of signing_key and signing_key_file",
+        ),
+        (SHUFFLER.replace(ANYONE, ""), 'accounts.policy must be said: "signed" (every upload'),
+        (SHUFFLER.replace(ANYONE, "[accounts]"), "can fill a batch and read the one honest report"),
+        (SHUFFLER.replace("anyone", "any"), "accounts.policy must be one of signed, gateway"),
+        (SHUFFLER.replace("anyone", "gateway"), "needs access.token_hash: whoever has the token"),
+        (SHUFFLER.replace("anyone", "signed"), "accounts needs one of issuer_key and issuer_key_f"),
+        (
+            SHUFFLER + 'issuer_key = "ab"',
+            "accounts.issuer_key is for the policy signed, got 'anyone'",
+        ),
+        (SHUFFLER + "new_per_batch = 0", "accounts.new_per_batch must be at least 1, got 0"),
         (
             SHUFFLER.replace('signing_key_file = "analyzer-key"', ""),
             "one of signing_key and signing_key_file",
@@ -153,6 +181,7 @@ def test_a_url_of_postgresql_is_left_alone(tmp_path: Path) -> None:
             "unknown key 'batches': an analyzer takes batches as they come",
         ),
         (ANALYZER + "[courier]\nevery = 1.0", "unknown key 'courier'"),
+        (ANALYZER + ANYONE, "unknown key 'accounts'"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_file(tmp_path: Path, text: str, words: str) -> None:
@@ -207,4 +236,6 @@ def test_a_layout_gives_each_role_its_own_and_the_analyzer_no_token(
 def test_a_layout_overwrites_nothing(roles_of: Callable[[Transport], Roles]) -> None:
     roles = roles_of(Transport.BITS)
     with pytest.raises(FileExistsError):
-        write_deployment(roles.directory, made_plan(), Transport.BITS)
+        write_deployment(
+            roles.directory, made_plan(), Transport.BITS, accounts=AccountPolicy.ANYONE
+        )

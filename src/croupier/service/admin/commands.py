@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from croupier.plan import Plan
+from croupier.service.account_settings import OPEN_TO_ALL, AccountPolicy
 from croupier.service.admin import doctor
 from croupier.service.admin import status as operations
 from croupier.service.admin.deployment_files import DeploymentFiles, write_deployment
@@ -14,6 +16,7 @@ from croupier.service.analyzer.app import AnalyzerApp
 from croupier.service.analyzer.parts import assemble_analyzer
 from croupier.service.console import analyzer_console, shuffler_console
 from croupier.service.http import logs, server
+from croupier.service.http.connections import ConnectionLimits
 from croupier.service.settings import Role, Settings, read_settings
 from croupier.service.shuffler.app import ShufflerApp
 from croupier.service.shuffler.parts import assemble_shuffler
@@ -24,9 +27,9 @@ examine = doctor.examine
 
 
 def initialise(
-    directory: Path, plan: Plan, transport: str, *, all_honest: bool = False
+    directory: Path, plan: Plan, transport: str, accounts: str, *, all_honest: bool = False
 ) -> DeploymentFiles:
-    """Directories for both roles, if the plan can be run like that.
+    """Directories for all roles, if the plan can be run like that.
 
     A plan that relies on all users being honest is refused unless ``all_honest`` says so too.
     """
@@ -39,12 +42,17 @@ def initialise(
     if transport not in known:
         raise ValueError(f"transport must be one of {', '.join(known)}, got {transport!r}")
     require_deployable(plan, known[transport])
-    return write_deployment(directory, plan, known[transport])
+    policies = {one.value: one for one in AccountPolicy}
+    if accounts not in policies:
+        raise ValueError(f"accounts must be one of {', '.join(policies)}, got {accounts!r}")
+    return write_deployment(directory, plan, known[transport], accounts=policies[accounts])
 
 
 def status(path: Path) -> PlanStatus:
     """Where the plan of a role stands."""
-    return operations.status(read_settings(path))
+    settings = read_settings(path)
+    open_to_all = settings.accounts is not None and settings.accounts.policy is AccountPolicy.ANYONE
+    return replace(operations.status(settings), warning=OPEN_TO_ALL if open_to_all else "")
 
 
 def retire(path: Path, abandon: bool) -> RetiredPlan:
@@ -64,7 +72,16 @@ def serve(role: str, path: Path, announce: Callable[[str], None]) -> None:
     announce(f"http://{host}:{port}")
     log = logs.logger(role)
     log.info("started", port=port, plan=app.parts.plan.id, transport=settings.transport.name)
-    server.run(app, bound, app.drain)
+    limits = settings.limits
+    server.raise_file_limit()
+    if server.file_limit() < limits.connections + server.SPARE_FILES:
+        log.warning("fewer files may be open than limits.connections needs")
+    server.run(
+        app,
+        bound,
+        app.drain,
+        ConnectionLimits(limits.connections, limits.header_seconds, limits.body_seconds),
+    )
     app.parts.database.close()
     log.info("stopped")
 

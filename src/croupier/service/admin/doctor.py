@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +12,10 @@ import httpx
 
 from croupier.errors import CroupierError
 from croupier.service import startup
+from croupier.service.account_settings import OPEN_TO_ALL, AccountPolicy
 from croupier.service.admin.status import TIMEOUT, ask_service, own_url
+from croupier.service.disk_space import free_bytes
+from croupier.service.http import server
 from croupier.service.http.reasons import Reason
 from croupier.service.keys.keylist import EXPIRED, PENDING, KeyList
 from croupier.service.settings import Role, Settings, read_secret, read_settings
@@ -106,6 +108,18 @@ def _tokens(settings: Settings) -> str:
     return "callers must show the service token; only its hash is here"
 
 
+def _accounts(settings: Settings) -> str:
+    """By whose word an upload is of an account."""
+    accounts, issuers = settings.accounts, startup.read_issuer_keys(settings)
+    if accounts is None:
+        return "are the shuffler's to check"
+    if accounts.policy is AccountPolicy.ANYONE:
+        raise CheckError(f"accounts.policy is anyone: {OPEN_TO_ALL}; use signed or gateway")
+    if issuers is None:
+        return "whoever has the upload token says which account a report is of"
+    return f"an upload must show a token for its account, signed by one of {len(issuers)} keys"
+
+
 def _database(settings: Settings) -> str:
     try:
         database = Database.open_read_only(settings.database, settings.role.value)
@@ -128,12 +142,23 @@ def _set_back(settings: Settings, database: Database) -> str:
 
 
 def _disk(settings: Settings) -> str:
-    if "://" in settings.database:
+    free = free_bytes(settings.database)
+    if free is None:
         return "the database is elsewhere; look at its disk there"
-    free = shutil.disk_usage(Path(settings.database).resolve().parent).free
     if free < LEAST_FREE:
         raise CheckError(f"{free / 2**20:.0f} MiB are free; make at least {LEAST_FREE / 2**20:.0f}")
     return f"{free / 2**30:.1f} GiB are free"
+
+
+def _files(settings: Settings) -> str:
+    """That as many connections as the settings allow can be open at once."""
+    allowed, wanted = server.file_limit(), settings.limits.connections + server.SPARE_FILES
+    if allowed < wanted:
+        raise CheckError(
+            f"{allowed} files may be open, limits.connections needs {wanted}; raise LimitNOFILE, "
+            "or ulimit -n"
+        )
+    return f"{settings.limits.connections} connections may be open at once"
 
 
 def _own(settings: Settings) -> str:
@@ -194,8 +219,10 @@ _CHECKS: dict[str, Check] = {
     "plan": _plan,
     "keys": _keys,
     "tokens": _tokens,
+    "accounts": _accounts,
     "database": _database,
     "disk": _disk,
+    "files": _files,
     "service": _own,
     "peer": _peer,
     "access": _access,

@@ -63,6 +63,7 @@ class PlanStatus:
     facts: dict[str, Any] = field(default_factory=dict)
     own: ServiceStatus | None = None
     peer: ServiceStatus | None = None
+    warning: str = ""
 
     @property
     def content(self) -> dict[str, Any]:

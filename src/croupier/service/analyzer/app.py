@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -19,11 +20,13 @@ from croupier.service.analyzer.metrics import AnalyzerMetrics
 from croupier.service.analyzer.model_age import ModelAge
 from croupier.service.analyzer.parts import AnalyzerParts
 from croupier.service.analyzer.receiving import Answer, BatchReceiver
+from croupier.service.disk_space import DiskWatch
 from croupier.service.http import guards, logs, metrics, responses
 from croupier.service.http.media_types import SIGNATURE
 from croupier.service.http.openapi import analyzer_api
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.keys.peer_keys import PeerKeys
+from croupier.service.messages.signed_documents import LedgerEntry
 
 Found = TypeVar("Found")
 
@@ -54,6 +57,8 @@ class AnalyzerApp:
         self._log = logs.logger("analyzer")
         self._waiting = 0
         self._draining = False
+        self._disk = DiskWatch(parts.settings.database)
+        self._ledger_text: tuple[str, bytes] | None = None
         self.model_age = ModelAge()
         self._plan_text = parts.plan.to_json()
         self._routed = Starlette(
@@ -121,10 +126,22 @@ class AnalyzerApp:
 
     async def _ledger(self, request: Request) -> Response:
         plan_id = self._require_plan(request)
-        entries = await self.read(partial(self.parts.store.ledger, plan_id))
-        start = _read_index(request.query_params.get("from", "0"))
-        listed = [entry.content | {"hash": entry.hash} for entry in entries[start:]]
-        return JSONResponse({"plan": plan_id, "entries": listed})
+        start = request.query_params.get("from")
+        if start is not None:
+            found = partial(self.parts.store.ledger_from, plan_id, _read_index(start))
+            return JSONResponse(_list_entries(plan_id, await self.read(found)))
+        text = await self.read(partial(self._read_ledger, plan_id))
+        return Response(text, media_type="application/json")
+
+    def _read_ledger(self, plan_id: str) -> bytes:
+        """The ledger's document, its chain verified once for each time that it grows."""
+        head = self.parts.store.ledger_head(plan_id)
+        known = self._ledger_text
+        if known is None or known[0] != head:
+            entries = self.parts.store.ledger(plan_id)
+            text = json.dumps(_list_entries(plan_id, entries)).encode()
+            known = self._ledger_text = entries[-1].hash if entries else "", text
+        return known[1]
 
     # What the shuffler sends
 
@@ -136,13 +153,15 @@ class AnalyzerApp:
 
     async def _take_batch(self, request: Request) -> Answer:
         most = await self.read(self._receiver.most_bytes)
-        body = await guards.read_body(request.scope, request.receive, most)
+        seconds = self.parts.settings.limits.body_seconds
+        body = await guards.read_body(request.scope, request.receive, most, seconds)
         signature = await self._signature(request)
         return await self._learn(partial(self._receiver.take, body, signature))
 
     async def _take_share(self, request: Request) -> Answer:
-        most = 4 * self.parts.settings.limits.body_bytes
-        body = await guards.read_body(request.scope, request.receive, most)
+        limits = self.parts.settings.limits
+        most, seconds = 4 * limits.body_bytes, limits.body_seconds
+        body = await guards.read_body(request.scope, request.receive, most, seconds)
         signature = await self._signature(request)
         index = _read_index(request.path_params["batch"])
         return await self._learn(partial(self._receiver.share, index, body, signature))
@@ -163,6 +182,7 @@ class AnalyzerApp:
             self._log.warning("batch refused", reason=refusal.reason.code)
             raise
         except Exception as error:  # counted, and then left to whoever handles it
+            self._disk.note(error)
             self.metrics.batches.add(metrics.INTERNAL)
             self._log.error("batch failed", error=type(error).__name__, where=logs.where(error))
             raise
@@ -224,7 +244,7 @@ class AnalyzerApp:
         if self._draining:
             return ["the service is shutting down"]
         await self.read(partial(self.parts.store.newest_model, self.parts.plan.id))
-        return []
+        return self._disk.blockers()
 
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
@@ -232,6 +252,11 @@ class AnalyzerApp:
         self.model_age.see(first.model.version)
         yield
         await self.close()
+
+
+def _list_entries(plan_id: str, entries: Sequence[LedgerEntry]) -> dict[str, Any]:
+    listed = [entry.content | {"hash": entry.hash} for entry in entries]
+    return {"plan": plan_id, "entries": listed}
 
 
 def _read_index(text: str) -> int:

@@ -82,6 +82,19 @@ class AnalyzerStore:
         with self._database.reading() as transaction:
             return ledger.read_ledger(transaction, plan_id)
 
+    def ledger_from(self, plan_id: str, start: int) -> list[LedgerEntry]:
+        """Its entries from a place on."""
+        with self._database.reading() as transaction:
+            return ledger.read_entries_from(transaction, plan_id, start)
+
+    def ledger_head(self, plan_id: str) -> str:
+        """The hash of the newest entry, empty while there is none; nothing is verified."""
+        with self._database.reading() as transaction:
+            row = transaction.one(
+                "SELECT hash FROM ledger WHERE plan = ? ORDER BY batch DESC LIMIT 1", plan_id
+            )
+        return "" if row is None else str(row[0])
+
     def repairs(self, plan_id: str) -> int:
         """Eigenvalues raised so far."""
         with self._database.reading() as transaction:

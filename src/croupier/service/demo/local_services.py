@@ -17,6 +17,7 @@ import httpx
 
 from croupier.errors import CroupierError
 from croupier.plan import Plan
+from croupier.service.account_settings import AccountPolicy
 from croupier.service.admin.deployment_files import write_deployment
 from croupier.service.device.settings import DeviceSettings
 from croupier.service.messages.signed_documents import LedgerEntry, verify_chain
@@ -52,17 +53,18 @@ class LocalServices:
         plan: Plan,
         transport: Transport = Transport.BITS,
         *,
+        accounts: AccountPolicy = AccountPolicy.ANYONE,
         more: str = QUICK,
         first: str = "",
         between: Callable[[], None] = _nothing,
     ) -> None:
         """``more`` ends the shuffler's settings, ``first`` begins the analyzer's.
 
-        ``between`` may stop any waiting.
+        ``between`` may stop any waiting. Users on one machine are made up, so anyone may report.
         """
         self.directory = directory
         self.between = between
-        layout = write_deployment(directory, plan, transport, _free_ports())
+        layout = write_deployment(directory, plan, transport, _free_ports(), accounts=accounts)
         with layout.shuffler.open("a") as file:
             file.write(more)
         layout.analyzer.write_text(first + layout.analyzer.read_text())

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import MutableMapping
+import time
+from collections.abc import Callable, MutableMapping
 from typing import Any, TextIO
 
 import structlog
@@ -17,6 +18,13 @@ FIELDS = frozenset({
 """Everything that may be logged: public facts about plans, batches, models and this process."""
 
 LONGEST = 200
+
+PAUSE = 1.0
+"""Seconds between two of the same warnings or errors."""
+
+REPEATED = frozenset({"warning", "error", "critical"})
+SAME = ("event", "level", "role", "reason", "error", "where", "batch")
+MOST_KINDS = 256
 LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -27,6 +35,7 @@ def set_up(level: str, stream: TextIO | None = None) -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             only_listed,
+            Repetitions(),
             structlog.processors.JSONRenderer(sort_keys=True),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(_number(level)),
@@ -36,6 +45,33 @@ def set_up(level: str, stream: TextIO | None = None) -> None:
     library = logging.getLogger()
     library.handlers = [_Library()]
     library.setLevel(max(_number(level), logging.WARNING))
+
+
+class Repetitions:
+    """A processor that lets the same warning or error through once a second at most.
+
+    Of those that it held back the next one tells the ``count``.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._last: dict[tuple[Any, ...], tuple[float, int]] = {}
+
+    def __call__(
+        self, _logger: Any, _method: str, event: MutableMapping[str, Any]
+    ) -> MutableMapping[str, Any]:
+        """The event, unless its like was just let through."""
+        if event.get("level") not in REPEATED:
+            return event
+        now, name = self._clock(), tuple(event.get(field) for field in SAME)
+        last, held = self._last.get(name, (now - PAUSE, 0))
+        if now - last < PAUSE:
+            self._last[name] = last, held + 1
+            raise structlog.DropEvent
+        if len(self._last) >= MOST_KINDS:
+            self._last.clear()
+        self._last[name] = now, 0
+        return {**event, "count": held} if held else event
 
 
 def logger(role: str) -> Any:
@@ -72,8 +108,8 @@ class _Library(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         found = record.exc_info[1] if record.exc_info else None
         extra = {"error": type(found).__name__, "where": where(found)} if found else {}
-        told = str(record.msg).strip() if isinstance(record.msg, str) else "library error"
-        structlog.get_logger().log(record.levelno, told[:LONGEST], **extra)
+        told = record.msg.strip().partition("\n")[0] if isinstance(record.msg, str) else ""
+        structlog.get_logger().log(record.levelno, told[:LONGEST] or "library error", **extra)
 
 
 def _number(level: str) -> int:

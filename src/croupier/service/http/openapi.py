@@ -78,7 +78,8 @@ def shuffler_api() -> Document:
         Reason.WRONG_LENGTH, Reason.BAD_PADDING, Reason.UNDECRYPTABLE, Reason.UNKNOWN_KEY,
         Reason.DUPLICATE_USER, Reason.PARTICIPATION_LIMIT, Reason.PLAN_ENDED,
         Reason.BODY_TOO_LARGE, Reason.QUEUE_FULL, Reason.BATCH_CLOSED, Reason.BAD_TOKEN,
-        Reason.MALFORMED, Reason.BAD_VERSION, Reason.DRAINING,
+        Reason.ACCOUNT_TOKEN, Reason.MALFORMED, Reason.BAD_VERSION, Reason.DRAINING,
+        Reason.TIMED_OUT,
     ]  # fmt: skip
     return _api(
         "croupier shuffler",
@@ -116,7 +117,7 @@ def analyzer_api() -> Document:
         Reason.WRONG_LENGTH, Reason.BAD_VERSION, Reason.BAD_PADDING, Reason.STALE_BATCH,
         Reason.STALE_MODEL, Reason.ID_CONFLICT, Reason.PLAN_ENDED, Reason.BODY_TOO_LARGE,
         Reason.UNKNOWN_KEY, Reason.NOT_FOUND, Reason.GUARANTEE_NOT_MET, Reason.DRAINING,
-        Reason.QUEUE_FULL,
+        Reason.QUEUE_FULL, Reason.TIMED_OUT,
     ]  # fmt: skip
     wrong_plan = (Reason.WRONG_PLAN,)
     return _api(

@@ -11,11 +11,15 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from croupier.errors import WireError
 from croupier.service.http import problems
 from croupier.service.http.reasons import Reason, Refusal
 
 Blockers = Callable[[], Awaitable[list[str]]]
 Endpoint = Callable[[Request], Awaitable[Response]]
+
+KEPT = ("content-type", "cache-control", "retry-after", "etag")
+"""Headers of an answer that whoever passes it on keeps."""
 
 IMMUTABLE = "public, max-age=31536000, immutable"
 REVALIDATED = "no-cache"
@@ -26,6 +30,13 @@ async def answer_refusal(_request: Request, error: Exception) -> Response:
     if not isinstance(error, Refusal):
         raise error
     return problems.problem(error)
+
+
+async def answer_unreadable(_request: Request, error: Exception) -> Response:
+    """Bytes that do not follow the format."""
+    if not isinstance(error, WireError):
+        raise error
+    return problems.problem(Refusal(Reason.of(error.reason), str(error)))
 
 
 async def answer_unrouted(_request: Request, error: Exception) -> Response:
@@ -42,6 +53,7 @@ async def answer_error(_request: Request, _error: Exception) -> Response:
 
 EXCEPTION_HANDLERS: dict[Any, Any] = {
     Refusal: answer_refusal,
+    WireError: answer_unreadable,
     HTTPException: answer_unrouted,
     Exception: answer_error,
 }

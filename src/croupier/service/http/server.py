@@ -1,16 +1,24 @@
-"""uvicorn in this process: no access log, no addresses, and a drain that ends with exit code 0."""
+"""uvicorn in this process: bounded, without addresses, and with a drain that ends with code 0."""
 
 from __future__ import annotations
 
 import asyncio
+import resource
 import signal
 import socket
 import sys
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
+
+from croupier.service.http.connections import (
+    BoundedProtocol,
+    ConnectionLimits,
+    SlowConnections,
+)
 
 DRAIN_SECONDS = 30
 
@@ -25,12 +33,30 @@ same processor time, for every statement that it comes back from.
 """
 
 
+SPARE_FILES = 128
+"""Open files besides connections: databases, logs, helpers, ways to the peer."""
+
+TICKS = 2
+"""uvicorn ticks ten times a second; slow connections are looked for at every second tick."""
+
+
 class Server(uvicorn.Server):
     """Ends on SIGTERM or SIGINT: takes nothing new, answers what it has, exits 0."""
 
-    def __init__(self, config: uvicorn.Config, on_drain: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, on_drain: Callable[[], None], limits: ConnectionLimits
+    ) -> None:
         super().__init__(config)
         self._on_drain = on_drain
+        self._slow = SlowConnections(limits)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Besides what uvicorn does, end connections that keep us waiting."""
+        if counter % TICKS == 0:
+            self._slow.look(
+                [one for one in self.server_state.connections if isinstance(one, BoundedProtocol)]
+            )
+        return await super().on_tick(counter)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """The signal is not raised again afterwards, unlike uvicorn's: a drain is a success."""
@@ -58,7 +84,21 @@ def listen(host: str, port: int) -> socket.socket:
     return bound
 
 
-def run(app: Any, bound: socket.socket, on_drain: Callable[[], None]) -> None:
+def file_limit() -> int:
+    """How many files this process may have open, once it asks for all."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    return sys.maxsize if most == resource.RLIM_INFINITY else most
+
+
+def raise_file_limit() -> None:
+    """Ask for as many open files as this process may have."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def run(
+    app: Any, bound: socket.socket, on_drain: Callable[[], None], limits: ConnectionLimits
+) -> None:
     """Serve until a signal ends it."""
     sys.setswitchinterval(SWITCH_SECONDS)
     config = uvicorn.Config(
@@ -67,8 +107,9 @@ def run(app: Any, bound: socket.socket, on_drain: Callable[[], None]) -> None:
         access_log=False,
         proxy_headers=False,
         server_header=False,
+        http=cast("type[asyncio.Protocol]", partial(BoundedProtocol, most=limits.connections)),
         ws="none",
         lifespan="on",
         timeout_graceful_shutdown=DRAIN_SECONDS,
     )
-    asyncio.run(Server(config, on_drain).serve([bound]))
+    asyncio.run(Server(config, on_drain, limits).serve([bound]))

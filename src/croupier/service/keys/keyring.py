@@ -1,6 +1,6 @@
 """Keys of one role: made, announced, used, kept for a while and deleted, without downtime.
 
-A pair of keys, one that reports are sealed for and one that signs, is ``pending`` until devices
+Keys, one that reports are sealed for and one that signs, are ``pending`` until devices
 could have heard of it, then ``active``, then ``expired``. An expired key still opens what was
 sealed for it until its time is over; then its private half is deleted.
 """
@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from croupier.arguments import finite
 from croupier.errors import KeyringError
 from croupier.service.keys.keylist import ACTIVE, EXPIRED, PENDING, SEAL, SIGN, Key, require_active
-from croupier.service.keys.keystore import Keystore
+from croupier.service.keys.keystore import ISSUER, Keystore
 from croupier.service.messages import signed_documents
 from croupier.service.messages.signed_documents import KEYS, Signer
 
@@ -82,12 +82,12 @@ class Keyring:
             self.retire(now)
 
     def new(self) -> tuple[Key, ...]:
-        """A fresh pair, pending; active at once if it is the first."""
+        """Fresh keys, pending; active at once if it is the first."""
         with self._store.locked():
             self.refresh()
             if any(key.state == PENDING for key in self.list()):
                 raise KeyringError("a pending key is waiting already; rotate first")
-            made = _make_pair(PENDING if self._held else ACTIVE)
+            made = _make_keys(self.role, PENDING if self._held else ACTIVE)
             self._change((*self._held, *made))
         return tuple(held.key for held in made)
 
@@ -169,12 +169,16 @@ def _moment(now: float | None) -> float:
     return time.time() if now is None else now
 
 
-def _make_pair(state: str) -> tuple[_Held, ...]:
-    """A key to seal for and a key that signs."""
-    seal, sign = X25519PrivateKey.generate(), Ed25519PrivateKey.generate()
+def _make_keys(role: str, state: str) -> tuple[_Held, ...]:
+    """A key to seal for and a key that signs; an issuer only signs."""
+    sign = Ed25519PrivateKey.generate()
+    held = _Held(Key(SIGN, state, sign.public_key().public_bytes_raw()), sign.private_bytes_raw())
+    if role == ISSUER:
+        return (held,)
+    seal = X25519PrivateKey.generate()
     return (
         _Held(Key(SEAL, state, seal.public_key().public_bytes_raw()), seal.private_bytes_raw()),
-        _Held(Key(SIGN, state, sign.public_key().public_bytes_raw()), sign.private_bytes_raw()),
+        held,
     )
 
 

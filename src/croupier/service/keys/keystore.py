@@ -22,7 +22,10 @@ from croupier.errors import KeyringError
 from croupier.model import canonical
 from croupier.service.storage.disk import flush_directory
 
-ROLES = ("shuffler", "analyzer")
+ISSUER = "issuer"
+"""Not a service: it signs account tokens, and nothing is sealed for it."""
+
+ROLES = ("shuffler", "analyzer", ISSUER)
 FILE = "keyring.json"
 LOCK = "lock"
 VERSION = 1

@@ -17,14 +17,14 @@ from croupier import wire
 from croupier.coins import SystemCoins
 from croupier.errors import RefusedError
 from croupier.plan import Plan
-from croupier.protocols.base import require_protocol
+from croupier.protocols.base import ShuffleRelease, require_protocol
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.messages import sealing, share_counts, shares
 from croupier.service.messages.missing_reports import least_opened
 from croupier.service.messages.records import make_payload
 from croupier.service.messages.sealing import NO_PUBLIC_KEY, Binding
 from croupier.service.messages.signed_documents import key_id
-from croupier.shuffler import Batch, Messages, Shapes
+from croupier.shuffler import Batch, Messages, Shapes, shapes_of
 from croupier.wire import Transport
 
 REMEMBERED = 1024
@@ -47,12 +47,20 @@ class PlanTransport(ABC):
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self._protocol = require_protocol(plan.mechanism)
-        self._plain = lru_cache(REMEMBERED)(plan.shapes)
+        self._report_shapes = lru_cache(REMEMBERED)(self._find_shapes)
         self.shapes = lru_cache(REMEMBERED)(self._shapes)
 
     @abstractmethod
     def _shapes(self, index: int) -> Shapes:
         """What a payload of batch ``index`` looks like as rows."""
+
+    def _plain(self, index: int) -> Shapes:
+        """What a report looks like: alike for all batches of a release."""
+        return self._report_shapes(self._protocol.release(index))
+
+    def _find_shapes(self, release: ShuffleRelease) -> Shapes:
+        zeros = np.zeros(self.plan.layout.size)
+        return shapes_of(release.randomize(zeros, SystemCoins()))
 
     def make_empty_payload(self, binding: Binding) -> bytes:
         """A payload of phi = 0 for an open batch, made as any device makes one."""
@@ -67,6 +75,13 @@ class PlanTransport(ABC):
     def length(self, index: int) -> int:
         """Bytes of a payload."""
         return wire.report_length(self.shapes(index))
+
+    def sealed_length(self, index: int) -> int:
+        """Bytes of the sealed part of a record; beyond the last batch they are the last one's.
+
+        Such a record can be read, and is then refused for what is wrong with it.
+        """
+        return self.length(min(index, self.plan.schedule.batches - 1)) + sealing.OVERHEAD
 
     def unpack(self, index: int, payload: bytes) -> Messages:
         """The rows of a payload."""

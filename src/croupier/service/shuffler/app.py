@@ -15,9 +15,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from croupier.service.disk_space import DiskWatch
 from croupier.service.http import guards, logs, metrics, problems, responses
 from croupier.service.http.openapi import shuffler_api
 from croupier.service.http.reasons import Reason, Refusal
+from croupier.service.shuffler.account_gate import AccountGate
 from croupier.service.shuffler.courier import Courier
 from croupier.service.shuffler.decrypt_pool import DecryptPool
 from croupier.service.shuffler.group_commit import GroupCommit
@@ -60,9 +62,12 @@ class ShufflerApp:
             limits,
             self.decrypt_pool,
         )
+        self._bodies = guards.BodyBudget(limits.held_bytes)
+        self._gate = AccountGate(parts.plan.id, parts.issuers)
         self.courier = Courier(parts, self.open_batch, self.metrics, transport)
         self._log = logs.logger("shuffler")
         self._draining = False
+        self._disk = DiskWatch(parts.settings.database)
         self._reports_path = f"{PREFIX}{parts.plan.id}{SUFFIX}"
         self._routed = Starlette(
             routes=[*self._routes(), *pages(self)],
@@ -102,24 +107,33 @@ class ShufflerApp:
     async def _take_upload(self, scope: Any, receive: Any) -> tuple[int, list[Any], bytes]:
         """Status, headers and body of the answer to an upload."""
         try:
-            verdicts = await self._receiver.take(await self._read_admitted(scope, receive))
+            with guards.HeldBody(self._bodies) as held:
+                account, body = await self._read_admitted(scope, receive, held)
+                verdicts = await self._receiver.take(body, account)
         except Refusal as refusal:
             self.metrics.reports.add(refusal.reason)
             return _raw_response(problems.problem(refusal))
         except Exception as error:  # whatever it is, this request must be answered
+            self._disk.note(error)
             self.metrics.reports.add(metrics.INTERNAL)
             self._log.error("upload failed", error=type(error).__name__, where=logs.where(error))
             return _raw_response(problems.internal_problem())
         return self._answer_upload(verdicts)
 
-    async def _read_admitted(self, scope: Any, receive: Any) -> bytes:
-        """The body of a request that may be read."""
+    async def _read_admitted(
+        self, scope: Any, receive: Any, held: guards.HeldBody
+    ) -> tuple[bytes | None, bytes]:
+        """The account that a request may report for, if only one, and its body."""
         if self._draining:
             raise Refusal(Reason.DRAINING)
         guards.require_token(scope, self.parts.settings.access.token_hash)
         if scope["path"] != self._reports_path:
             raise Refusal(Reason.WRONG_PLAN)
-        return await guards.read_body(scope, receive, self.parts.settings.limits.body_bytes)
+        account = self._gate.read_account(scope)
+        limits = self.parts.settings.limits
+        return account, await guards.read_body(
+            scope, receive, limits.body_bytes, limits.body_seconds, held
+        )
 
     def _answer_upload(self, verdicts: list[ReportVerdict]) -> tuple[int, list[Any], bytes]:
         """201 with the failures; one record alone has its failure as the whole answer."""
@@ -204,7 +218,9 @@ class ShufflerApp:
         found = self.open_batch.set_back or self.courier.disagreement
         if found:
             return [f"{Reason.ROLLED_BACK.code}: {found}"]
-        return [] if batch else ["the analyzer's first model has not been fetched yet"]
+        if batch is None:
+            return ["the analyzer's first model has not been fetched yet"]
+        return self._disk.blockers()
 
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:

@@ -19,6 +19,7 @@ from croupier.service.startup import (
     check_machine,
     open_keyring,
     read_checked_plan,
+    read_issuer_keys,
     read_peer_keys,
     require_role,
 )
@@ -39,6 +40,7 @@ class ShufflerParts:
     trusted: Trusted
     peer_url: str
     peer_token: str
+    issuers: Trusted | None
 
 
 def assemble_shuffler(settings: Settings) -> ShufflerParts:
@@ -64,6 +66,7 @@ def assemble_shuffler(settings: Settings) -> ShufflerParts:
         read_peer_keys(settings.peer),
         url,
         read_secret(token_file, "service token"),
+        read_issuer_keys(settings),
     )
 
 
@@ -75,5 +78,6 @@ def open_store(settings: Settings, database: Database, **options: Any) -> Shuffl
         BatchKeys(beside),
         ProgressFiles(beside),
         transport=partial(plan_transport, settings.transport),
+        newcomers=settings.accounts.new_per_batch if settings.accounts else None,
         **options,
     )

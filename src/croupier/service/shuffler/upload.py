@@ -15,11 +15,11 @@ from croupier import wire
 from croupier.errors import WireError
 from croupier.packing import channels, packed_length
 from croupier.service.http.reasons import Reason, Refusal
-from croupier.service.messages.sealing import OVERHEAD
 from croupier.service.messages.transports import REMEMBERED, PlanTransport
 from croupier.service.messages.unsealing import DecryptJob, open_seal
 from croupier.service.settings import LimitSettings
 from croupier.service.shuffler.acceptance import Upload
+from croupier.service.shuffler.account_gate import require_account
 from croupier.service.shuffler.decrypt_pool import DecryptPool
 from croupier.service.shuffler.group_commit import GroupCommit
 from croupier.service.shuffler.open_batch import OpenBatch
@@ -85,7 +85,7 @@ class ReportReceiver:
         self._open_batch = open_batch
         self._commits = commits
         self._limits = limits
-        self._sealed_length = lru_cache(REMEMBERED)(self._compute_length)
+        self._sealed_length = lru_cache(REMEMBERED)(transport.sealed_length)
         self._decrypt_pool = decrypt_pool
         self._spare_bits = lru_cache(8)(lambda index: SpareBits.of(transport.shapes(index)))
 
@@ -93,9 +93,13 @@ class ReportReceiver:
         """Bytes of one record for batch ``index``."""
         return wire.record_length(self._sealed_length(index))
 
-    async def take(self, body: bytes) -> list[ReportVerdict]:
-        """What became of every record in the body; refused as a whole if it cannot be read."""
+    async def take(self, body: bytes, account: bytes | None = None) -> list[ReportVerdict]:
+        """What became of every record in the body; refused as a whole if it cannot be read.
+
+        So it is if it has a record that is not of ``account``, where only that one may report.
+        """
         records = self._read_records(body)
+        require_account(records, account)
         batch = await self._open_batch.require()
         if any(_differs(record, batch) for record in records):
             await self._open_batch.confirm()
@@ -111,11 +115,6 @@ class ReportReceiver:
         if len(records) > most:
             raise Refusal(Reason.BODY_TOO_LARGE, f"at most {most} records are taken at once")
         return records
-
-    def _compute_length(self, index: int) -> int:
-        """Bytes of the sealed part; beyond the last batch the last one's, to be refused later."""
-        last = self._plan.schedule.batches - 1
-        return self._transport.length(min(index, last)) + OVERHEAD
 
     async def _open_records(self, records: Sequence[Record], batch: BatchRow) -> list[Opened]:
         """Every record's payload; only those are opened that could be good for something."""

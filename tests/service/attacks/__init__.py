@@ -1,0 +1,1 @@
+"""Attacks that worked once, each as a test of what stops it."""
