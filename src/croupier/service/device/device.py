@@ -160,11 +160,15 @@ class Device:
         if state.queued is not None:
             raise Refusal(Reason.DUPLICATE_USER, "a report is queued already")
         self._uploader.require_allowance()
-        queued = QueuedReport(choice.feature, float(value))
+        queued = QueuedReport(choice.feature, float(value), choice.ticket)
         self._files.write(replace(state.without_choice(choice.ticket), queued=queued))
 
     def flush(self, patience: float = PATIENCE) -> UploadOutcome:
-        """Send the queued report, waiting no more than ``patience`` seconds in all."""
+        """Send the queued report, waiting no more than ``patience`` seconds in all.
+
+        ``ENDED`` where the plan has ended or the user's allowance is spent for good: what was
+        queued is gone. What only the app can mend raises ``Refusal``, and the report stays queued.
+        """
         self._require_in()
         backoff = Backoff(patience, self._sleep)
         while self._files.state.queued is not None:

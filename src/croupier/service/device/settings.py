@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from croupier.arguments import positive, whole
 from croupier.packing import raw
 from croupier.plan import Plan
+from croupier.service.http.addresses import require_safe_address
 from croupier.service.messages.sealing import PUBLIC_KEY
 from croupier.service.messages.signed_documents import Trusted, trusted_keys
 from croupier.wire import PLAN_ID, Transport
@@ -47,8 +48,7 @@ class DeviceSettings:
         whole("open_choices", self.open_choices, 1)
         positive("timeout", self.timeout)
         for name in ("shuffler_url", "analyzer_url"):
-            if not getattr(self, name).startswith(("http://", "https://")):
-                raise ValueError(f"{name} must be a web address, got {getattr(self, name)!r}")
+            require_safe_address(name, getattr(self, name))
         for name in ("shuffler_keys", "analyzer_keys"):
             _require_keys(name, getattr(self, name))
 

@@ -41,6 +41,7 @@ class UploadOutcome(Enum):
     ACCEPTED = "the shuffler has it, durably"
     WAITING = "it stays queued; flush again later"
     LOST = "nobody knows whether it was counted; it counts as spent and is not sent again"
+    ENDED = "the plan has ended or the allowance is spent; nothing is reported any more"
 
 
 class Uploader:
@@ -86,16 +87,19 @@ class Uploader:
         try:
             return self._try_upload()
         except Refusal as refusal:
-            if refusal.reason in OVER:
-                self._files.write(self._files.state.done())
-            raise
+            if refusal.reason not in OVER:
+                raise
+            self.trouble = refusal.reason.code
+            self._files.write(self._files.state.done())
+            return UploadOutcome.ENDED
 
     def _try_upload(self) -> UploadOutcome | None:
         prepared = self._prepare()
         if prepared is None:
             return UploadOutcome.WAITING
         self._keep_prepared(replace(prepared, uncertain=True))
-        self._files.ledger.spend(self._plan.id, prepared.batch, prepared.attempt)
+        place, ticket = (self._plan.id, prepared.batch), self._ticket
+        self._files.ledger.spend(*place, prepared.attempt, ticket=ticket, record=prepared.record)
         try:
             self._services.upload(prepared.record)
         except LaterRefusal:
@@ -104,7 +108,7 @@ class Uploader:
         except Refusal as refusal:
             self.trouble = refusal.reason.code
             return self._handle_refusal(prepared, refusal)
-        self._files.ledger.accept(self._plan.id, prepared.batch)
+        self._files.ledger.accept(*place, ticket)
         self._files.write(self._files.state.done())
         self.trouble = ""
         return UploadOutcome.ACCEPTED
@@ -116,6 +120,7 @@ class Uploader:
         reason = refusal.reason
         if reason is Reason.DUPLICATE_USER:
             # Another device of this account is in the batch, so that it is rightly spent.
+            self._files.ledger.take_back(self._plan.id, prepared.batch, self._ticket)
             self._keep_prepared(None)
             return UploadOutcome.WAITING
         if reason is Reason.PARTICIPATION_LIMIT:
@@ -132,13 +137,20 @@ class Uploader:
         if prepared.uncertain:
             self._files.write(self._files.state.done())
             return UploadOutcome.LOST
+        self._files.ledger.take_back(self._plan.id, prepared.batch, self._ticket)
         self._keep_prepared(replace(prepared, record=b""))
         return None
 
     def _give_up(self, prepared: PreparedReport) -> None:
         """The report for this batch is in nobody's hands."""
-        self._files.ledger.refund(self._plan.id, prepared.batch)
+        self._files.ledger.refund(self._plan.id, prepared.batch, self._ticket)
         self._keep_prepared(None)
+
+    @property
+    def _ticket(self) -> str:
+        """Of the choice whose report is queued."""
+        queued = self._files.state.queued
+        return "" if queued is None else queued.ticket
 
     def _keep_prepared(self, prepared: PreparedReport | None) -> None:
         self._files.write(replace(self._files.state, prepared=prepared))
