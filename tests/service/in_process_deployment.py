@@ -69,8 +69,8 @@ class Bridge(httpx.BaseTransport):
         return answer
 
     async def _asked(self, request: httpx.Request) -> httpx.Response:
-        app = self._town.shuffler if request.url.port == SHUFFLER else self._town.analyzer
-        inner = httpx.ASGITransport(app)
+        assert request.url.port == SHUFFLER, "a device talks to the shuffler only"
+        inner = httpx.ASGITransport(self._town.shuffler)
         found = await inner.handle_async_request(
             httpx.Request(
                 request.method, request.url, headers=request.headers, content=request.content

@@ -32,6 +32,8 @@ DESIGNED = {
     "draining": 503,
     "opted-out": 0,
     "rollback": 0,
+    "fork": 0,
+    "unwitnessed": 0,
     "guarantee-not-met": 409,
 }
 

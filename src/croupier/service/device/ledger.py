@@ -24,6 +24,10 @@ FILE = "ledger.jsonl"
 SPENT, ACCEPTED, REFUSED = "spent", "accepted", "refused"
 SENT, NOT_IN = "sent", "not-in"
 EXHAUSTED, OPTED_OUT = "exhausted", "opted-out"
+FORK_LEFT = "fork-left"
+
+ABOUT = ("ticket", "record", "model")
+"""Which choice a line is about, the SHA-256 of the bytes that were sent, the model gone on with."""
 
 
 class StateError(CroupierError):
@@ -87,9 +91,9 @@ class ParticipationLedger:
     ) -> None:
         """Count the batch for a choice's bytes, durably; again for the same changes nothing."""
         if not self.has(plan_id, batch, attempt):
-            self._append_line(SPENT, plan_id, batch, attempt, ticket, record, durable=True)
+            self._append_sent(SPENT, plan_id, batch, attempt, ticket, record)
         elif not self.may_repeat(ticket, record):
-            self._append_line(SENT, plan_id, batch, attempt, ticket, record, durable=True)
+            self._append_sent(SENT, plan_id, batch, attempt, ticket, record)
 
     def accept(self, plan_id: str, batch: int, ticket: str = "") -> None:
         """The shuffler has the report."""
@@ -107,9 +111,19 @@ class ParticipationLedger:
         """The shuffler has counted all that the account may do, elsewhere or before."""
         self._append_line(EXHAUSTED, plan_id, 0, durable=True)
 
+    def leave_fork(self, plan_id: str, version: int, model_hash: str) -> None:
+        """The app has decided to go on with a model that does not descend from the one before."""
+        self._append_line(FORK_LEFT, plan_id, version, model=model_hash, durable=True)
+
     def opt_out(self) -> None:
         """Nothing is reported from here on."""
         self._append_line(OPTED_OUT, "", 0, durable=True)
+
+    def _append_sent(
+        self, event: str, plan_id: str, batch: int, attempt: int, ticket: str, record: bytes
+    ) -> None:
+        about = {"ticket": ticket, "record": _digest(record)} if record else {}
+        self._append_line(event, plan_id, batch, attempt, durable=True, **about)
 
     def _append_line(
         self,
@@ -117,13 +131,11 @@ class ParticipationLedger:
         plan_id: str,
         batch: int,
         attempt: int = 0,
-        ticket: str = "",
-        record: bytes = b"",
         *,
         durable: bool = False,
+        **about: str,
     ) -> None:
-        line = {"event": event, "plan": plan_id, "batch": batch, "attempt": attempt}
-        line |= {"ticket": ticket, "record": _digest(record) if record else ""}
+        line = {"event": event, "plan": plan_id, "batch": batch, "attempt": attempt, **about}
         fresh = not self._path.exists()
         with self._path.open("ab") as file:
             file.write(json.dumps(line).encode() + b"\n")
@@ -136,7 +148,7 @@ class ParticipationLedger:
 
     def _apply(self, line: dict[str, Any]) -> None:
         event, place = line["event"], (line["plan"], line["batch"])
-        self._apply_to_choice(event, line["ticket"], line["record"])
+        self._apply_to_choice(event, line.get("ticket", ""), line.get("record", ""))
         if event == SPENT:
             self._spent[place] = False
             self._attempts[place] = line["attempt"]
@@ -146,7 +158,7 @@ class ParticipationLedger:
         elif event == REFUSED and not self._attempts.get(place):
             # A later attempt that was refused gives nothing back: an earlier one was accepted.
             self._spent.pop(place, None)
-        elif event in (REFUSED, SENT, NOT_IN):
+        elif event in (REFUSED, SENT, NOT_IN, FORK_LEFT):
             pass
         elif event == EXHAUSTED:
             self._exhausted.add(place[0])
@@ -181,7 +193,7 @@ class ParticipationLedger:
         try:
             told = json.loads(line)
             place = {"plan": str(told["plan"]), "batch": int(told["batch"])}
-            about = {name: str(told.get(name, "")) for name in ("ticket", "record")}
+            about = {name: str(told[name]) for name in ABOUT if name in told}
             attempt = int(told.get("attempt", 0))
             return {"event": told["event"], **place, "attempt": attempt, **about}
         except (ValueError, TypeError, KeyError) as error:

@@ -64,8 +64,18 @@ class KnownKeys:
 
 
 @dataclass(frozen=True)
+class Fork:
+    """Two models that are not in one chain: the one that was seen before, and the one now named."""
+
+    seen_version: int
+    seen_hash: str
+    named_version: int
+    named_hash: str
+
+
+@dataclass(frozen=True)
 class DeviceState:
-    """``batch`` is the newest that was ever seen open; it never goes back."""
+    """``batch`` is the newest that was ever seen open; it only goes back if a fork is left."""
 
     plan: str
     batch: int = 0
@@ -73,6 +83,7 @@ class DeviceState:
     queued: QueuedReport | None = None
     prepared: PreparedReport | None = None
     keys: dict[str, KnownKeys] = field(default_factory=dict)
+    fork: Fork | None = None
 
     def with_choice(self, choice: OpenChoice, most: int) -> DeviceState:
         """One more open choice; of more than ``most`` the oldest are forgotten."""
@@ -207,6 +218,7 @@ def _read_state(told: dict[str, Any]) -> DeviceState:
         None if queued is None else _read_queued(queued),
         None if prepared is None else _read_prepared(prepared),
         {role: _read_known_keys(keys) for role, keys in told["keys"].items()},
+        None if told["fork"] is None else Fork(**told["fork"]),
     )
 
 

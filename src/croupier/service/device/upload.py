@@ -11,10 +11,11 @@ from enum import Enum
 
 from croupier import wire
 from croupier.plan import Plan
-from croupier.service.device.http import WAIT, BatchOffer, LaterRefusal, ServiceClient
+from croupier.service.device.announced_keys import AnnouncedKeys
+from croupier.service.device.http import WAIT, BatchOffer, LaterRefusal, ShufflerClient
 from croupier.service.device.settings import DeviceSettings
 from croupier.service.device.store import DeviceFiles, PreparedReport
-from croupier.service.device.verification import AnnouncedKeys, VerifiedDocuments
+from croupier.service.device.verification import VerifiedDocuments
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.messages.records import Address, make_record
 from croupier.service.messages.sealing import NO_PUBLIC_KEY, Binding
@@ -52,7 +53,7 @@ class Uploader:
         settings: DeviceSettings,
         account: bytes,
         files: DeviceFiles,
-        services: ServiceClient,
+        services: ShufflerClient,
         announced: AnnouncedKeys,
         documents: VerifiedDocuments,
     ) -> None:
@@ -218,9 +219,7 @@ class Uploader:
         self._require_agreed(offer)
         if not offer.is_open:
             raise LaterRefusal(Reason.BATCH_CLOSED, WAIT)
-        known = self._documents.model
-        if offer.model_hash != known.hash and offer.model_hash != self._documents.refresh().hash:
-            raise LaterRefusal(Reason.STALE_MODEL, WAIT, "the services are about to agree")
+        self._documents.adopt(offer.model_hash)
         self._require_order(offer)
         return offer
 

@@ -22,7 +22,7 @@ from croupier.errors import KeyringError
 from croupier.model import canonical
 from croupier.service.storage.disk import flush_directory
 
-ROLES = ("shuffler", "analyzer")
+ROLES = ("shuffler", "analyzer", "witness")
 FILE = "keyring.json"
 LOCK = "lock"
 VERSION = 1

@@ -11,8 +11,10 @@ import httpx
 
 from croupier.errors import CroupierError, DocumentError, SignatureError
 from croupier.model import Model
+from croupier.service.http.cookies import refuse_cookies
 from croupier.service.http.media_types import BATCH_TYPE, SHARE_TYPE, SIGNATURE
 from croupier.service.http.reasons import Reason, Refusal
+from croupier.service.keys.keylist import KeyList
 from croupier.service.keys.peer_keys import PeerKeys
 from croupier.service.messages import signed_documents
 from croupier.service.shuffler.rows import ReleasedBatch
@@ -48,6 +50,19 @@ class OpenedReports:
     flags: bytes
 
 
+@dataclass(frozen=True, eq=False)
+class PublishedDocument:
+    """A model whose signature was checked, and the bytes that it was published as."""
+
+    signed: signed_documents.SignedModel
+    document: bytes
+
+    @property
+    def model(self) -> Model:
+        """The model itself."""
+        return self.signed.model
+
+
 class AnalyzerClient:
     """Calls to one analyzer. Whatever it says is believed only with a trusted signature."""
 
@@ -60,6 +75,7 @@ class AnalyzerClient:
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._trust = trust
+        self.key_list = b""
         self._http = httpx.AsyncClient(
             base_url=url,
             timeout=timeout,
@@ -67,6 +83,7 @@ class AnalyzerClient:
             trust_env=False,
             headers={"authorization": f"Bearer {token}", "user-agent": "croupier-shuffler"},
         )
+        refuse_cookies(self._http.cookies.jar)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -74,17 +91,27 @@ class AnalyzerClient:
 
     async def sealing_key(self) -> bytes:
         """The raw public key that inner seals are for now; rotations are followed."""
-        return self._trust.take((await self._get("/v1/keys")).content).sealing_key.public
+        return (await self._follow_keys()).sealing_key.public
 
     async def newest_model(self, plan_id: str) -> Model:
         """The model that is published now."""
-        return await self._read_model(plan_id, await self._get(f"/v1/plans/{plan_id}/model"))
+        return (await self.fetch_newest(plan_id)).model
 
-    async def require_published(self, plan_id: str, learnt: LearntModel) -> None:
+    async def fetch_newest(self, plan_id: str) -> PublishedDocument:
+        """The same with its bytes."""
+        return await self._read_model(plan_id, await self.get(f"/v1/plans/{plan_id}/model"))
+
+    async def fetch_model(self, plan_id: str, model_hash: str) -> PublishedDocument:
+        """What is published under that hash."""
+        return await self._read_model(plan_id, await self.get(f"/v1/models/{model_hash}"))
+
+    async def require_published(self, plan_id: str, learnt: LearntModel) -> PublishedDocument:
         """Refuse what the analyzer says it has learnt unless that is published and signed."""
-        model = await self._read_model(plan_id, await self._get(f"/v1/models/{learnt.model_hash}"))
+        found = await self.fetch_model(plan_id, learnt.model_hash)
+        model = found.model
         if (model.version, model.hash) != (learnt.model_version, learnt.model_hash):
             raise DocumentError(f"the analyzer published {model.hash}, not {learnt.model_hash}")
+        return found
 
     async def send(self, released: ReleasedBatch) -> LearntModel | OpenedReports:
         """Hand on a batch; sending the same bytes again is answered the same."""
@@ -103,8 +130,16 @@ class AnalyzerClient:
             raise UndeliveredError(Reason.MALFORMED.code, "the analyzer asks for another share")
         return outcome
 
-    async def _get(self, place: str) -> httpx.Response:
-        return await self._request(self._http.build_request("GET", place))
+    async def get(self, place: str) -> bytes:
+        """The bytes of a public document, not believed yet."""
+        return (await self._request(self._http.build_request("GET", place))).content
+
+    async def _follow_keys(self) -> KeyList:
+        """The list of keys, which is trusted from here on."""
+        text = await self.get("/v1/keys")
+        found = self._trust.take(text)
+        self.key_list = text
+        return found
 
     async def _post(self, place: str, body: bytes, headers: dict[str, str]) -> Any:
         request = self._http.build_request("POST", place, content=body, headers=headers)
@@ -120,18 +155,18 @@ class AnalyzerClient:
             raise _read_refusal(response)
         return response
 
-    async def _read_model(self, plan_id: str, response: httpx.Response) -> Model:
-        model = (await self._verify_model(response.content)).model
-        if model.plan_id != plan_id:
-            raise DocumentError(f"the analyzer's model is for plan {model.plan_id}")
-        return model
+    async def _read_model(self, plan_id: str, text: bytes) -> PublishedDocument:
+        signed = await self._verify_model(text)
+        if signed.model.plan_id != plan_id:
+            raise DocumentError(f"the analyzer's model is for plan {signed.model.plan_id}")
+        return PublishedDocument(signed, text)
 
     async def _verify_model(self, text: bytes) -> signed_documents.SignedModel:
         """A model signed by a key that we know, or that those we know vouch for by now."""
         try:
             return signed_documents.verify_model(text, self._trust.keys)
         except SignatureError:
-            self._trust.take((await self._get("/v1/keys")).content)
+            await self._follow_keys()
             return signed_documents.verify_model(text, self._trust.keys)
 
 

@@ -34,6 +34,8 @@ from croupier.service.shuffler.analyzer_client import (
     reason_of,
 )
 from croupier.service.shuffler.metrics import ShufflerMetrics
+from croupier.service.shuffler.mirror import AnalyzerMirror
+from croupier.service.shuffler.mirrored_documents import MirroredDocuments
 from croupier.service.shuffler.open_batch import OpenBatch
 from croupier.service.shuffler.parts import ShufflerParts
 from croupier.service.shuffler.rows import Basis, BatchRow, BatchState, ReleasedBatch
@@ -41,6 +43,9 @@ from croupier.service.storage.leases import Lease
 from croupier.wire import Transport
 
 Answer = TypeVar("Answer")
+
+MIRROR_EVERY = 10.0
+"""Seconds between two looks at what the analyzer announces."""
 
 
 class Courier:
@@ -63,11 +68,14 @@ class Courier:
         self._analyzer = AnalyzerClient(
             parts.peer_url, parts.peer_token, trust, patience, transport
         )
+        documents = MirroredDocuments(parts.database)
+        self._mirror = AnalyzerMirror(parts.plan, self._analyzer, documents, self._run_in_thread)
         self._owner = secrets.token_hex(8)
         self._thread = ThreadPoolExecutor(1, "courier")
         self._stopping = asyncio.Event()
         self._log = logs.logger("shuffler")
         self._failures = 0
+        self._refreshed = -MIRROR_EVERY
         self.trouble = ""
 
     async def run(self) -> None:
@@ -75,6 +83,7 @@ class Courier:
         while not self._stopping.is_set():
             moved = await self._try_step()
             if not moved:
+                await self._refresh_mirror()
                 await self._wait()
 
     def stop(self) -> None:
@@ -102,6 +111,20 @@ class Courier:
         """Take all steps that can be taken now."""
         while await self.step():
             pass
+        await self.refresh_mirror()
+
+    async def refresh_mirror(self) -> None:
+        """What is announced between two batches; trouble is noted and comes to nothing else."""
+        self._refreshed = time.monotonic()
+        try:
+            await self._mirror.refresh()
+        except CroupierError as error:
+            self._log.warning("mirror waits", reason=reason_of(error))
+
+    async def _refresh_mirror(self) -> None:
+        """The same, now and then."""
+        if time.monotonic() - self._refreshed >= MIRROR_EVERY:
+            await self.refresh_mirror()
 
     async def _try_step(self) -> bool:
         """A step, or a note of what went wrong."""
@@ -138,7 +161,7 @@ class Courier:
     async def _begin_plan(self) -> bool:
         """Open the plan with the model that the analyzer has published."""
         key = await self._inner_key()
-        model = await self._analyzer.newest_model(self._plan.id)
+        model = await self._mirror.begin()
         basis = Basis(model.version, model.hash, key)
         before = self._parts.settings.succeeds
         if before is None:
@@ -192,7 +215,7 @@ class Courier:
             return
         learnt = await self._deliver(released)
         key = await self._inner_key()
-        await self._analyzer.require_published(lease.plan_id, learnt)
+        await self._mirror.follow(learnt)
         basis = Basis(learnt.model_version, learnt.model_hash, key)
         await self._run_in_thread(
             partial(self._store.acknowledge, lease.plan_id, lease.batch, basis)

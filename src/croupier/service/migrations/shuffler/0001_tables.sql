@@ -71,3 +71,11 @@ CREATE TABLE ledger (
     hash TEXT NOT NULL,
     PRIMARY KEY (plan, batch)
 );
+
+-- What the analyzer published, byte for byte: public, and kept for good.
+CREATE TABLE mirror (
+    plan TEXT NOT NULL,
+    name TEXT NOT NULL,
+    document BYTEA NOT NULL,
+    PRIMARY KEY (name, plan)
+);

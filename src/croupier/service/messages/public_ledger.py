@@ -1,0 +1,36 @@
+"""The ledger as it is published: a list of entries, each with its hash."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from croupier.errors import DocumentError
+from croupier.model import read_integer
+from croupier.service.messages.signed_documents import LedgerEntry, verify_chain
+
+
+def read_public_ledger(text: str | bytes, plan_id: str) -> list[LedgerEntry]:
+    """The entries of a plan's ledger, the chain verified. Nobody signs it but by its head."""
+    try:
+        told = json.loads(text, parse_int=read_integer)
+        listed = [dict(one) for one in told["entries"]]
+        claimed = [one.pop("hash") for one in listed]
+        entries = [LedgerEntry.from_content(one) for one in listed]
+        found = [entry.hash for entry in entries]
+        own = told["plan"] == plan_id and all(entry.plan == plan_id for entry in entries)
+    except (KeyError, TypeError, ValueError) as error:
+        raise DocumentError(f"not a ledger: {error!r}") from error
+    if not own:
+        raise DocumentError(f"the ledger is that of another plan than {plan_id}")
+    if found != claimed:
+        raise DocumentError(f"an entry in the ledger of {plan_id} was altered")
+    verify_chain(entries)
+    return entries
+
+
+def extends(later: Sequence[LedgerEntry], earlier: Sequence[LedgerEntry]) -> bool:
+    """Whether a verified chain goes on where another one ended."""
+    if not earlier:
+        return True
+    return len(later) >= len(earlier) and later[len(earlier) - 1].hash == earlier[-1].hash
