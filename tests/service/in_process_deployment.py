@@ -16,7 +16,7 @@ import httpx
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
 from croupier.plan import Plan
-from croupier.service.admin.deployment_files import write_deployment
+from croupier.service.admin.deployment_files import DeploymentFiles, write_deployment
 from croupier.service.analyzer.app import AnalyzerApp
 from croupier.service.analyzer.parts import assemble_analyzer
 from croupier.service.console import analyzer_console, shuffler_console
@@ -37,16 +37,18 @@ MEMORY = Path("/dev/shm")
 
 
 class Wire(httpx.AsyncBaseTransport):
-    """From the shuffler to the analyzer; every batch that goes over it is remembered."""
+    """From the shuffler to the analyzer and to ``others``; released batches are remembered."""
 
     def __init__(self, inner: httpx.AsyncBaseTransport) -> None:
         self._inner = inner
+        self.others: dict[int | None, httpx.AsyncBaseTransport] = {}
         self.batches: list[bytes] = []
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         if request.url.path.endswith("/batches"):
             self.batches.append(request.content)
-        return await self._inner.handle_async_request(request)
+        way = self.others.get(request.url.port, self._inner)
+        return await way.handle_async_request(request)
 
 
 class Bridge(httpx.BaseTransport):
@@ -87,13 +89,21 @@ class Bridge(httpx.BaseTransport):
 class Town:
     """A shuffler and an analyzer over one plan; batches move when ``carry`` is called."""
 
-    def __init__(self, directory: Path, plan: Plan, transport: Transport) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        plan: Plan,
+        transport: Transport,
+        configure: Callable[[DeploymentFiles], None] = lambda _: None,
+    ) -> None:
+        """``configure`` may change the settings' files before they are read."""
         self.plan = plan
         self.directory = directory
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         layout = write_deployment(directory / "services", plan, transport, (SHUFFLER, ANALYZER))
+        configure(layout)
         self.settings = DeviceSettings.of_deployment(directory / "services")
         self.analyzer = AnalyzerApp(
             assemble_analyzer(read_settings(layout.analyzer)), pages=analyzer_console
@@ -164,7 +174,11 @@ def _remembered(plan: Plan) -> str:
 
 
 @contextmanager
-def town(plan: Plan, transport: Transport = Transport.BITS) -> Iterator[Town]:
+def town(
+    plan: Plan,
+    transport: Transport = Transport.BITS,
+    configure: Callable[[DeploymentFiles], None] = lambda _: None,
+) -> Iterator[Town]:
     """A town for a while, in memory where there is such a disk, with passphrases soon unlocked."""
 
     def quick(**options: Any) -> Scrypt:
@@ -175,7 +189,7 @@ def town(plan: Plan, transport: Transport = Transport.BITS) -> Iterator[Town]:
         mock.patch.object(Plan, "to_json", _remembered),
         tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.exists() else None) as directory,
     ):
-        made = Town(Path(directory), plan, transport)
+        made = Town(Path(directory), plan, transport, configure)
         try:
             yield made
         finally:

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 DAY = 24 * 3600
 
 app = typer.Typer(
-    help="Keys of the shuffler or the analyzer, each in a directory of its own.",
+    help="Keys of the shuffler, the analyzer or a witness, each in a directory of its own.",
     no_args_is_help=True,
 )
 
-Role = Annotated[str, typer.Option(help="Whose keys: shuffler or analyzer.")]
+Role = Annotated[str, typer.Option(help="Whose keys: shuffler, analyzer or witness.")]
 Directory = Annotated[Path, typer.Option(help="Where they are kept; nobody else may read it.")]
 PassphraseFile = Annotated[
     Path, typer.Option(help="A file with the passphrase that private keys are encrypted with.")

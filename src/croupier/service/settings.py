@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
+from croupier.service.http.addresses import require_safe_address
 from croupier.service.http.logs import LEVELS
 from croupier.service.toml_tables import SettingsError, read_table
 from croupier.wire import Transport
@@ -77,6 +78,18 @@ class PeerSettings:
             raise ValueError("peer needs one of signing_key and signing_key_file")
         if self.url is not None and not self.url.startswith(("http://", "https://")):
             raise ValueError(f"peer.url must be an http or https address, got {self.url!r}")
+
+
+@dataclass(frozen=True)
+class WitnessSettings:
+    """A witness whose heads the shuffler shows to devices, and the file with its signing key."""
+
+    url: str
+    signing_key_file: Path
+
+    def __post_init__(self) -> None:
+        """The place is one that can be asked."""
+        require_safe_address("witness.url", self.url)
 
 
 @dataclass(frozen=True)
@@ -171,6 +184,7 @@ class Settings:
     limits: LimitSettings = field(default_factory=LimitSettings)
     batches: BatchSettings = field(default_factory=BatchSettings)
     courier: CourierSettings = field(default_factory=CourierSettings)
+    witness: WitnessSettings | None = None
     succeeds: str | None = None
     log_level: str = "info"
     console: bool = True
@@ -187,7 +201,7 @@ class Settings:
             raise ValueError("an analyzer needs access.token_hash: whoever has it can send batches")
 
 
-ONLY_SHUFFLER = ("batches", "courier", "succeeds")
+ONLY_SHUFFLER = ("batches", "courier", "succeeds", "witness")
 
 
 def read_settings(path: Path) -> Settings:

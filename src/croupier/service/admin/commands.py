@@ -18,6 +18,8 @@ from croupier.service.settings import Role, Settings, read_settings
 from croupier.service.shuffler.app import ShufflerApp
 from croupier.service.shuffler.parts import assemble_shuffler
 from croupier.service.startup import StartError, require_deployable
+from croupier.service.witness.app import WitnessApp, assemble_witness
+from croupier.service.witness.settings import read_configuration
 from croupier.wire import Transport
 
 examine = doctor.examine
@@ -66,6 +68,20 @@ def serve(role: str, path: Path, announce: Callable[[str], None]) -> None:
     log.info("started", port=port, plan=app.parts.plan.id, transport=settings.transport.name)
     server.run(app, bound, app.drain)
     app.parts.database.close()
+    log.info("stopped")
+
+
+def witness(path: Path, announce: Callable[[str], None]) -> None:
+    """Follow both services until a signal ends it; ``announce`` hears the address it listens on."""
+    settings = read_configuration(path)
+    logs.set_up(settings.log_level)
+    app = WitnessApp(assemble_witness(settings))
+    bound = server.listen(settings.listen.host, settings.listen.port)
+    host, port = bound.getsockname()[:2]
+    announce(f"http://{host}:{port}")
+    log = logs.logger("witness")
+    log.info("started", port=port, plan=app.parts.plan.id)
+    server.run(app, bound, app.drain)
     log.info("stopped")
 
 

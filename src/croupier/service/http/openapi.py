@@ -110,6 +110,21 @@ def shuffler_api() -> Document:
     )
 
 
+def witness_api() -> Document:
+    """What a witness offers."""
+    common = {path: found for path, found in _common().items() if path != "/metrics"}
+    unknown = (Reason.WRONG_PLAN, Reason.NOT_FOUND)
+    head = _operation("head", "The newest head that was signed.", SIGNED, unknown)
+    return _api(
+        "croupier witness",
+        {
+            **common,
+            "/v1/keys": {"get": _operation("keys", "Public keys, signed.", SIGNED)},
+            "/v1/plans/{plan}/head": {"parameters": [_in_path("plan")], "get": head},
+        },
+    )
+
+
 def analyzer_api() -> Document:
     """What the analyzer offers."""
     refusals = [

@@ -10,7 +10,7 @@ import asyncio
 import math
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
@@ -22,10 +22,11 @@ from croupier.service.http import logs
 from croupier.service.http.metrics import INTERNAL
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.keys.peer_keys import PeerKeys
+from croupier.service.keys.published_reader import PublishedReader
 from croupier.service.messages import signed_documents
 from croupier.service.messages.sealing import NO_PUBLIC_KEY
 from croupier.service.messages.signed_documents import signed_share
-from croupier.service.settings import ShortBatchPolicy
+from croupier.service.settings import PeerSettings, ShortBatchPolicy
 from croupier.service.shuffler.analyzer_client import (
     AnalyzerClient,
     LearntModel,
@@ -34,18 +35,19 @@ from croupier.service.shuffler.analyzer_client import (
     reason_of,
 )
 from croupier.service.shuffler.metrics import ShufflerMetrics
-from croupier.service.shuffler.mirror import AnalyzerMirror
+from croupier.service.shuffler.mirror import AnalyzerMirror, WitnessMirror
 from croupier.service.shuffler.mirrored_documents import MirroredDocuments
 from croupier.service.shuffler.open_batch import OpenBatch
 from croupier.service.shuffler.parts import ShufflerParts
 from croupier.service.shuffler.rows import Basis, BatchRow, BatchState, ReleasedBatch
+from croupier.service.startup import read_peer_keys
 from croupier.service.storage.leases import Lease
 from croupier.wire import Transport
 
 Answer = TypeVar("Answer")
 
-MIRROR_EVERY = 10.0
-"""Seconds between two looks at what the analyzer announces."""
+MIRROR_EVERY, WITNESS_EVERY = 10.0, 1.0
+"""Seconds between two looks at what the analyzer announces, and at what a witness has signed."""
 
 
 class Courier:
@@ -70,12 +72,14 @@ class Courier:
         )
         documents = MirroredDocuments(parts.database)
         self._mirror = AnalyzerMirror(parts.plan, self._analyzer, documents, self._run_in_thread)
+        self._witness = self._make_witness_mirror(documents, transport)
         self._owner = secrets.token_hex(8)
         self._thread = ThreadPoolExecutor(1, "courier")
         self._stopping = asyncio.Event()
         self._log = logs.logger("shuffler")
         self._failures = 0
         self._refreshed = -MIRROR_EVERY
+        self._mirror_trouble = ""
         self.trouble = ""
 
     async def run(self) -> None:
@@ -93,6 +97,8 @@ class Courier:
     async def close(self) -> None:
         """Let go of connections and the thread."""
         await self._analyzer.close()
+        if self._witness is not None:
+            await self._witness.close()
         self._thread.shutdown()
 
     async def step(self) -> bool:
@@ -116,15 +122,28 @@ class Courier:
     async def refresh_mirror(self) -> None:
         """What is announced between two batches; trouble is noted and comes to nothing else."""
         self._refreshed = time.monotonic()
-        try:
-            await self._mirror.refresh()
-        except CroupierError as error:
-            self._log.warning("mirror waits", reason=reason_of(error))
+        found = await _try_refresh(self._mirror.refresh)
+        if self._witness is not None:
+            found = found or await _try_refresh(self._witness.refresh)
+        if found and found != self._mirror_trouble:
+            self._log.warning("mirror waits", reason=found)
+        self._mirror_trouble = found
 
     async def _refresh_mirror(self) -> None:
-        """The same, now and then."""
-        if time.monotonic() - self._refreshed >= MIRROR_EVERY:
+        """The same, now and then: a witness is waited for by every device."""
+        every = MIRROR_EVERY if self._witness is None else WITNESS_EVERY
+        if time.monotonic() - self._refreshed >= every:
             await self.refresh_mirror()
+
+    def _make_witness_mirror(
+        self, documents: MirroredDocuments, transport: httpx.AsyncBaseTransport | None
+    ) -> WitnessMirror | None:
+        told = self._parts.settings.witness
+        if told is None:
+            return None
+        pinned = read_peer_keys(PeerSettings(signing_key_file=told.signing_key_file))
+        reader = PublishedReader("witness", told.url, pinned, transport)
+        return WitnessMirror(self._plan.id, reader, documents, self._run_in_thread)
 
     async def _try_step(self) -> bool:
         """A step, or a note of what went wrong."""
@@ -264,6 +283,15 @@ class Courier:
     async def _run_in_thread(self, work: Callable[[], Answer]) -> Answer:
         """Work of the store, off the event loop."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+
+async def _try_refresh(refresh: Callable[[], Awaitable[None]]) -> str:
+    """What went wrong, in a word."""
+    try:
+        await refresh()
+    except CroupierError as error:
+        return reason_of(error)
+    return ""
 
 
 def _random_factor() -> float:

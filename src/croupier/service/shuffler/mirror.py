@@ -1,4 +1,4 @@
-"""The mirror: fetches what the analyzer publishes and checks it, so that devices need not go there.
+"""The mirror: fetches what others publish and checks it, so that devices need not go there.
 
 Nothing is kept that is not signed and in one chain with what was kept before, and no batch opens
 before the model that its reports are made with is here.
@@ -15,13 +15,17 @@ from croupier.errors import DocumentError
 from croupier.model import Model
 from croupier.plan import Plan
 from croupier.service.http.reasons import Reason, Refusal
+from croupier.service.keys.published_reader import PublishedReader
 from croupier.service.messages.public_ledger import extends, read_public_ledger
+from croupier.service.messages.witnessed_heads import WitnessedHead
 from croupier.service.shuffler.analyzer_client import AnalyzerClient, LearntModel, PublishedDocument
 from croupier.service.shuffler.mirrored_documents import (
     KEYS,
     LEDGER,
     MODEL,
     PLAN,
+    WITNESS,
+    WITNESS_KEYS,
     MirroredDocuments,
     model_name,
 )
@@ -110,6 +114,35 @@ class AnalyzerMirror:
 
     async def _keep(self, documents: Documents) -> None:
         await self._run(partial(self._documents.keep, self._plan.id, documents))
+
+
+class WitnessMirror:
+    """What one witness has signed of the plan."""
+
+    def __init__(
+        self, plan_id: str, reader: PublishedReader, documents: MirroredDocuments, run: InThread
+    ) -> None:
+        self._plan_id = plan_id
+        self._reader = reader
+        self._documents = documents
+        self._run = run
+
+    async def refresh(self) -> None:
+        """Keep the newest head, and the keys that it was signed with, if it is of a model here."""
+        text = await self._reader.get(f"/v1/plans/{self._plan_id}/head")
+        if text == await self._run(partial(self._documents.find, self._plan_id, WITNESS)):
+            return
+        keys = await self._reader.follow_keys()
+        head = await self._reader.believe(partial(WitnessedHead.verify, text))
+        if head.plan != self._plan_id:
+            raise Refusal(Reason.WRONG_PLAN, f"the witness has signed plan {head.plan}")
+        await self._run(partial(self._documents.require_model, head.model))
+        kept = {WITNESS: text, WITNESS_KEYS: keys}
+        await self._run(partial(self._documents.keep, self._plan_id, kept))
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._reader.close()
 
 
 def _read_kept_model(document: bytes) -> Model:
