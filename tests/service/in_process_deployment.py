@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
 from croupier.plan import Plan
 from croupier.service.account_settings import AccountPolicy
-from croupier.service.admin.deployment_files import write_deployment
+from croupier.service.admin.deployment_files import DeploymentFiles, write_deployment
 from croupier.service.analyzer.app import AnalyzerApp
 from croupier.service.analyzer.parts import assemble_analyzer
 from croupier.service.console import analyzer_console, shuffler_console
@@ -38,16 +38,18 @@ MEMORY = Path("/dev/shm")
 
 
 class Wire(httpx.AsyncBaseTransport):
-    """From the shuffler to the analyzer; every batch that goes over it is remembered."""
+    """From the shuffler to the analyzer and to ``others``; released batches are remembered."""
 
     def __init__(self, inner: httpx.AsyncBaseTransport) -> None:
         self._inner = inner
+        self.others: dict[int | None, httpx.AsyncBaseTransport] = {}
         self.batches: list[bytes] = []
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         if request.url.path.endswith("/batches"):
             self.batches.append(request.content)
-        return await self._inner.handle_async_request(request)
+        way = self.others.get(request.url.port, self._inner)
+        return await way.handle_async_request(request)
 
 
 class Bridge(httpx.BaseTransport):
@@ -70,8 +72,8 @@ class Bridge(httpx.BaseTransport):
         return answer
 
     async def _asked(self, request: httpx.Request) -> httpx.Response:
-        app = self._town.shuffler if request.url.port == SHUFFLER else self._town.analyzer
-        inner = httpx.ASGITransport(app)
+        assert request.url.port == SHUFFLER, "a device talks to the shuffler only"
+        inner = httpx.ASGITransport(self._town.shuffler)
         found = await inner.handle_async_request(
             httpx.Request(
                 request.method, request.url, headers=request.headers, content=request.content
@@ -89,8 +91,14 @@ class Town:
     """A shuffler and an analyzer over one plan; batches move when ``carry`` is called."""
 
     def __init__(
-        self, directory: Path, plan: Plan, transport: Transport, accounts: AccountPolicy
+        self,
+        directory: Path,
+        plan: Plan,
+        transport: Transport,
+        accounts: AccountPolicy,
+        configure: Callable[[DeploymentFiles], None] = lambda _: None,
     ) -> None:
+        """``configure`` may change the settings' files before they are read."""
         self.plan = plan
         self.directory = directory
         self._loop = asyncio.new_event_loop()
@@ -99,6 +107,7 @@ class Town:
         layout = write_deployment(
             directory / "services", plan, transport, (SHUFFLER, ANALYZER), accounts=accounts
         )
+        configure(layout)
         self.settings = DeviceSettings.of_deployment(directory / "services")
         self.analyzer = AnalyzerApp(
             assemble_analyzer(read_settings(layout.analyzer)), pages=analyzer_console
@@ -173,6 +182,7 @@ def town(
     plan: Plan,
     transport: Transport = Transport.BITS,
     accounts: AccountPolicy = AccountPolicy.ANYONE,
+    configure: Callable[[DeploymentFiles], None] = lambda _: None,
 ) -> Iterator[Town]:
     """A town for a while, in memory where there is such a disk, with passphrases soon unlocked."""
 
@@ -184,7 +194,7 @@ def town(
         mock.patch.object(Plan, "to_json", _remembered),
         tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.exists() else None) as directory,
     ):
-        made = Town(Path(directory), plan, transport, accounts)
+        made = Town(Path(directory), plan, transport, accounts, configure)
         try:
             yield made
         finally:

@@ -170,7 +170,7 @@ def fight(directory: Path, plan: Plan, honest: int, hostile: int) -> Battle:
             services.require_running()
         services.require_running()
         growth = resident(pid) - before
-        place = f"{settings.analyzer_url}/v1/plans/{plan.id}/model"
+        place = f"{settings.shuffler_url}/v1/plans/{plan.id}/model"
         model = httpx.get(place, trust_env=False).json()["content"]["model"]["hash"]
     for attacker in attackers:
         attacker.http.close()

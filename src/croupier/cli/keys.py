@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 DAY = 24 * 3600
 
 app = typer.Typer(
-    help="Keys of the shuffler, analyzer or issuer, each in a directory of its own.",
+    help="Keys of shuffler, analyzer, issuer or witness, each in a directory of its own.",
     no_args_is_help=True,
 )
 
-Role = Annotated[str, typer.Option(help="Whose keys: shuffler, analyzer or issuer.")]
+Role = Annotated[str, typer.Option(help="Whose keys: shuffler, analyzer, issuer or witness.")]
 Directory = Annotated[Path, typer.Option(help="Where they are kept; nobody else may read it.")]
 PassphraseFile = Annotated[
     Path, typer.Option(help="A file with the passphrase that private keys are encrypted with.")

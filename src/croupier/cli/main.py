@@ -36,6 +36,7 @@ for command in (
     planning.protocols,
     serving.init,
     serving.serve,
+    serving.witness,
     serving.status,
     serving.retire,
     serving.doctor,

@@ -1,4 +1,4 @@
-"""The commands ``init``, ``serve``, ``status``, ``retire`` and ``doctor``: two services."""
+"""The commands ``init``, ``serve``, ``witness``, ``status``, ``retire`` and ``doctor``."""
 
 from __future__ import annotations
 
@@ -65,6 +65,22 @@ def serve(
         sys.stdout.flush()  # whoever started us may be waiting for this line
 
     _serving().serve(role, config, announce)
+
+
+def witness(config: Config, as_json: options.Json = False) -> None:
+    """Follow both services as a third party and sign what they agree on, until told to stop.
+
+    A fork that is seen is kept: nothing is signed any more. docs/deploy.md has the settings.
+
+    Example: croupier witness --config witness/settings.toml
+    """
+
+    def announce(url: str) -> None:
+        words = f"The witness listens on {url}; Ctrl-C ends it."
+        screen.emit({"kind": "serving", "role": "witness", "url": url}, words, as_json)
+        sys.stdout.flush()
+
+    _serving().witness(config, announce)
 
 
 def status(config: Config, as_json: options.Json = False) -> None:

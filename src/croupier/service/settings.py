@@ -13,6 +13,7 @@ from enum import Enum
 from pathlib import Path
 
 from croupier.service.account_settings import POLICIES, AccountPolicy, AccountSettings
+from croupier.service.http.addresses import require_safe_address
 from croupier.service.http.logs import LEVELS
 from croupier.service.toml_tables import SettingsError, read_table
 from croupier.wire import Transport
@@ -87,6 +88,18 @@ class PeerSettings:
             raise ValueError("peer needs one of signing_key and signing_key_file")
         if self.url is not None and not self.url.startswith(("http://", "https://")):
             raise ValueError(f"peer.url must be an http or https address, got {self.url!r}")
+
+
+@dataclass(frozen=True)
+class WitnessSettings:
+    """A witness whose heads the shuffler shows to devices, and the file with its signing key."""
+
+    url: str
+    signing_key_file: Path
+
+    def __post_init__(self) -> None:
+        """The place is one that can be asked."""
+        require_safe_address("witness.url", self.url)
 
 
 @dataclass(frozen=True)
@@ -197,6 +210,7 @@ class Settings:
     limits: LimitSettings = field(default_factory=LimitSettings)
     batches: BatchSettings = field(default_factory=BatchSettings)
     courier: CourierSettings = field(default_factory=CourierSettings)
+    witness: WitnessSettings | None = None
     succeeds: str | None = None
     log_level: str = "info"
     console: bool = True
@@ -225,7 +239,7 @@ class Settings:
             )
 
 
-ONLY_SHUFFLER = ("accounts", "batches", "courier", "succeeds")
+ONLY_SHUFFLER = ("accounts", "batches", "courier", "succeeds", "witness")
 
 
 def read_settings(path: Path) -> Settings:

@@ -15,7 +15,7 @@ from croupier.service.keys.keyring import Keyring
 from croupier.service.messages import signed_documents
 from croupier.service.messages.signed_documents import Trusted
 from croupier.service.messages.transports import plan_transport
-from croupier.service.settings import PeerSettings, Role, Settings, read_secret
+from croupier.service.settings import KeySettings, PeerSettings, Role, Settings, read_secret
 from croupier.service.toml_tables import SettingsError
 from croupier.wire import Transport
 
@@ -40,8 +40,13 @@ def require_role(settings: Settings, role: Role) -> None:
 
 def read_checked_plan(settings: Settings) -> Plan:
     """The plan in its file, if it can be deployed and keeps what it claims."""
-    plan = _read_plan(settings.plan)
-    require_deployable(plan, settings.transport)
+    return read_deployable_plan(settings.plan, settings.transport)
+
+
+def read_deployable_plan(path: Path, transport: Transport) -> Plan:
+    """The same of a file, for reports that travel like that."""
+    plan = _read_plan(path)
+    require_deployable(plan, transport)
     return plan
 
 
@@ -98,8 +103,13 @@ def _read_plan(path: Path) -> Plan:
 
 def open_keyring(settings: Settings) -> Keyring:
     """The role's own keys, with an active pair; those whose time is over are deleted."""
-    passphrase = read_secret(settings.keys.passphrase_file, "passphrase")
-    ring = Keyring.open(settings.keys.directory, settings.role.value, passphrase.encode())
+    return unlock_keyring(settings.keys, settings.role.value)
+
+
+def unlock_keyring(keys: KeySettings, role: str) -> Keyring:
+    """The keys of that role in their directory."""
+    passphrase = read_secret(keys.passphrase_file, "passphrase")
+    ring = Keyring.open(keys.directory, role, passphrase.encode())
     _ = ring.sealing_key, ring.signer
     ring.tidy()
     return ring

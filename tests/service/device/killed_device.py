@@ -115,7 +115,7 @@ def require(holds: bool, otherwise: str) -> None:
 def main() -> None:
     home, told = Path(sys.argv[1]), json.loads(sys.argv[2])
     fixed = told["settings"]
-    for name in ("shuffler_keys", "analyzer_keys"):
+    for name in ("shuffler_keys", "analyzer_keys", "witness_keys"):
         fixed[name] = tuple(fixed[name])
     settings = DeviceSettings(**{**fixed, "transport": Transport(fixed["transport"])})
     left = home.parent / "left"

@@ -68,6 +68,25 @@ def serve(place: Town, ending: str, text: str) -> None:
     place.bridge.fault = fault
 
 
+def name_model(place: Town, *models: Model, signer: Signer | None = None) -> None:
+    """The shuffler names the first of these, and has all of them, as that signer signed them."""
+    batch = f"/v1/plans/{place.plan.id}/batch"
+    offer = place.http.get(f"{place.settings.shuffler_url}{batch}").json()
+    sign = signer or place.analyzer.parts.keyring.signer
+    texts = {f"/v1/models/{one.hash}": signed_documents.sign_model(one, "", sign) for one in models}
+    texts[batch] = json.dumps(offer | {"model_hash": models[0].hash})
+
+    def fault(request: httpx.Request) -> httpx.Response | None:
+        text = texts.get(request.url.path)
+        return None if text is None else httpx.Response(200, text=text)
+
+    place.bridge.fault = fault
+
+
+def named_hash(place: Town) -> str:
+    return place.shuffler.parts.store.current(place.plan.id).model_hash
+
+
 def signed(place: Town, model: Model) -> str:
     return signed_documents.sign_model(model, "", place.analyzer.parts.keyring.signer)
 
@@ -80,6 +99,7 @@ def signed(place: Town, model: Model) -> str:
     [
         ({"plan_id": "x"}, "plan_id"),
         ({"shuffler_url": "ftp://here"}, "shuffler_url"),
+        ({"shuffler_url": "http://shuffler.example.org"}, "shuffler_url must be https"),
         ({"analyzer_keys": ()}, "analyzer_keys"),
         ({"shuffler_keys": ("00",)}, "shuffler_keys"),
         ({"open_choices": 0}, "open_choices"),
@@ -89,15 +109,13 @@ def signed(place: Town, model: Model) -> str:
 def test_settings_that_no_device_could_work_with_are_refused(
     changes: dict[str, Any], text: str
 ) -> None:
-    good = DeviceSettings("00" * 16, "http://s", "http://a", ("11" * 32,), ("22" * 32,))
+    good = DeviceSettings("00" * 16, "https://s", ("11" * 32,), ("22" * 32,))
     with pytest.raises(ValueError, match=text):
         dataclasses.replace(good, **changes)
 
 
 def test_a_token_is_not_shown() -> None:
-    made = DeviceSettings(
-        "00" * 16, "http://s", "http://a", ("11" * 32,), ("22" * 32,), token="secret"
-    )
+    made = DeviceSettings("00" * 16, "https://s", ("11" * 32,), ("22" * 32,), token="secret")
     assert "secret" not in repr(made)
 
 
@@ -156,27 +174,28 @@ def test_a_plan_that_promises_nothing_is_refused_unless_the_app_allows_it(
 def test_a_model_of_another_signer_is_refused(here: Town) -> None:
     with here.device(0) as device:
         stranger = Signer(Ed25519PrivateKey.generate())
-        serve(here, "/model", signed_documents.sign_model(device.model, "", stranger))
+        fresh = dataclasses.replace(device.model, version=1, previous=device.model.hash)
+        name_model(here, fresh, signer=stranger)
         with pytest.raises(SignatureError):
             device.refresh()
 
 
 def test_a_model_that_was_altered_after_signing_is_refused(here: Town) -> None:
     with here.device(0) as device:
-        text = signed(here, device.model)
-        serve(here, "/model", text.replace('"ledger":""', '"ledger":"00"'))
+        text = signed(here, here.analyzer.parts.store.newest_model(here.plan.id).model)
+        serve(here, named_hash(here), text.replace('"ledger":""', '"ledger":"00"'))
         with pytest.raises(SignatureError, match="does not fit its signature"):
             device.refresh()
 
 
 def test_an_older_model_is_refused_also_after_a_restart(here: Town) -> None:
     with here.device(9) as device:
-        first = signed(here, device.model)
+        first = device.model
         learn(here, range(2))
         assert device.refresh().version == 1
-    serve(here, "/model", first)
+    name_model(here, first)
     with here.device(9) as device:
-        assert reason_of(device.refresh) is Reason.ROLLBACK
+        assert reason_of(device.refresh) is Reason.FORK
         assert device.model.version == 1
 
 
@@ -184,9 +203,8 @@ def test_another_model_of_the_same_version_is_refused(here: Town) -> None:
     learn(here, range(2))
     with here.device(9) as device:
         known = device.refresh()
-        fork = dataclasses.replace(known, theta=known.theta + 1)
-        serve(here, "/model", signed(here, fork))
-        assert reason_of(device.refresh) is Reason.ROLLBACK
+        name_model(here, dataclasses.replace(known, theta=known.theta + 1))
+        assert reason_of(device.refresh) is Reason.FORK
 
 
 def test_a_newer_model_that_branches_off_before_the_known_one_is_refused(here: Town) -> None:
@@ -196,19 +214,8 @@ def test_a_newer_model_that_branches_off_before_the_known_one_is_refused(here: T
         second = device.refresh()
         other = dataclasses.replace(second, theta=second.theta + 1, previous=first.hash)
         later = dataclasses.replace(second, version=2, previous=other.hash)
-        documents_by_path = {
-            "/model": signed(here, later),
-            f"/models/{other.hash}": signed(here, other),
-        }
-
-        def fault(request: httpx.Request) -> httpx.Response | None:
-            for ending, text in documents_by_path.items():
-                if request.url.path.endswith(ending):
-                    return httpx.Response(200, text=text)
-            return None
-
-        here.bridge.fault = fault
-        assert reason_of(device.refresh) is Reason.ROLLBACK
+        name_model(here, later, other)
+        assert reason_of(device.refresh) is Reason.FORK
         assert device.model.hash == second.hash
 
 
@@ -220,20 +227,20 @@ def test_models_that_were_missed_are_followed_by_their_hashes(here: Town) -> Non
         before = len(here.bridge.requests)
         assert device.refresh().version == 3
         paths = [request.url.path for request in here.bridge.requests[before:]]
-    # The newest, then versions 2 and 1, whose predecessor is the known one.
-    assert [path.split("/")[2] for path in paths] == ["plans", "models", "models"]
+    # The batch, then versions 3, 2 and 1, whose predecessor is the known one.
+    assert [path.split("/")[2] for path in paths] == ["plans", "models", "models", "models"]
 
 
 def test_a_model_that_does_not_fit_the_plan_is_refused(here: Town) -> None:
     with here.device(0) as device:
         wide = dataclasses.replace(device.model, theta=np.zeros(3), version=1)
-        serve(here, "/model", signed(here, wide))
+        name_model(here, wide)
         assert reason_of(device.refresh) is Reason.MALFORMED
         late = dataclasses.replace(device.model, version=7)
-        serve(here, "/model", signed(here, late))
+        name_model(here, late)
         assert reason_of(device.refresh) is Reason.MALFORMED
         stranger = dataclasses.replace(device.model, plan_id="00" * 16, version=1)
-        serve(here, "/model", signed(here, stranger))
+        name_model(here, stranger)
         assert reason_of(device.refresh) is Reason.WRONG_PLAN
 
 
@@ -248,11 +255,9 @@ def rotate(ring: Keyring) -> None:
 def test_rotated_keys_are_followed_from_the_pinned_ones(here: Town) -> None:
     with here.device(9) as device:
         assert device.model.version == 0
-        learn(here, range(2))
         rotate(here.analyzer.parts.keyring)
+        learn(here, range(2))
         rotate(here.shuffler.parts.keyring)
-        newest = here.analyzer.parts.store.newest_model(here.plan.id).model
-        serve(here, "/model", signed(here, newest))
         assert device.refresh().version == 1
         assert send(device) is UploadOutcome.ACCEPTED
     assert here.filled == 1
@@ -300,10 +305,9 @@ def test_a_list_of_keys_that_goes_back_is_refused() -> None:
     ("change", "reason"),
     [
         ({"transport": "shares"}, Reason.MALFORMED),
-        ({"batch": 99}, Reason.PLAN_ENDED),
         ({"batch": 3}, Reason.STALE_MODEL),
     ],
-    ids=["transport", "beyond the plan", "a batch that has less noise"],
+    ids=["transport", "a batch that has less noise"],
 )
 def test_the_shuffler_cannot_change_what_was_agreed_on(
     here: Town, change: dict[str, Any], reason: Reason
@@ -313,6 +317,15 @@ def test_the_shuffler_cannot_change_what_was_agreed_on(
     with here.device(0) as device:
         device.reward(device.choose(ARMS), 1.0)
         assert reason_of(device.flush) is reason
+    assert here.bridge.uploads == []
+
+
+def test_a_batch_beyond_the_plan_gets_no_report(here: Town) -> None:
+    offer = here.http.get(f"{here.settings.shuffler_url}/v1/plans/{here.plan.id}/batch").json()
+    serve(here, "/batch", json.dumps(offer | {"batch": 99}))
+    with here.device(0) as device:
+        assert send(device) is UploadOutcome.ENDED
+        assert device.participations == []
     assert here.bridge.uploads == []
 
 
@@ -349,8 +362,8 @@ def test_a_batch_does_not_come_back(here: Town) -> None:
 
 
 def test_nonsense_from_the_shuffler_is_waited_out(here: Town) -> None:
-    serve(here, "/batch", '{"batch": "now"}')
     with here.device(0) as device:
         device.reward(device.choose(ARMS), 1.0)
+        serve(here, "/batch", '{"batch": "now"}')
         assert device.flush() is UploadOutcome.WAITING
         assert "makes no sense" in device.trouble

@@ -34,6 +34,8 @@ DESIGNED = {
     "draining": 503,
     "opted-out": 0,
     "rollback": 0,
+    "fork": 0,
+    "unwitnessed": 0,
     "guarantee-not-met": 409,
 }
 

@@ -416,3 +416,57 @@ def test_the_known_keyring_opens_with_its_passphrase(directory: Path) -> None:
     ring = reopened(directory, "shuffler", told["passphrase"].encode())
     assert [key.content for key in ring.list()] == told["keys"]
     assert ring.signer.sign("batch", b"body").hex() == told["signature_of_body"]
+
+
+def signed_list(ring: Keyring, **changes: object) -> str:
+    """A list of keys that the ring signs, whatever is in it."""
+    content = json.loads(ring.document())["content"]
+    return signed_documents.sign_document("keys", content | changes, [ring.signer])
+
+
+def trusted(ring: Keyring) -> signed_documents.Trusted:
+    return signed_documents.trusted_keys([ring.signer.public])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"sequence": told} for told in (True, 1.5, -1, 2.0**53, "1", None)),
+        {"role": 7},
+        {"keys": {}},
+        {"more": 0},
+    ],
+)
+def test_a_list_with_a_field_of_another_type_or_range_is_refused(
+    ring: Keyring, changes: dict[str, object]
+) -> None:
+    with pytest.raises(DocumentError, match="not a list of keys"):
+        KeyList.verify(signed_list(ring, **changes), "shuffler", trusted(ring))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"expires": told} for told in (True, -1.0, 2.0**53, "1", "soon")),
+        *({"public": told} for told in ("00", "FF" * 32, 5, None)),
+        {"use": "both"},
+        {"state": "lost"},
+        {"id": 0},
+        {"private": "00"},
+    ],
+)
+def test_a_key_with_a_field_of_another_type_or_range_is_refused(
+    ring: Keyring, changes: dict[str, object]
+) -> None:
+    first, *others = json.loads(ring.document())["content"]["keys"]
+    text = signed_list(ring, keys=[first | changes, *others])
+    with pytest.raises(DocumentError):
+        KeyList.verify(text, "shuffler", trusted(ring))
+
+
+def test_a_list_as_it_is_made_has_all_fields_in_their_ranges(ring: Keyring) -> None:
+    ring.new()
+    ring.rotate()
+    found = KeyList.verify(ring.document(), "shuffler", trusted(ring))
+    assert found.sequence == 4
+    assert {key.state for key in found.keys} == {ACTIVE, EXPIRED}

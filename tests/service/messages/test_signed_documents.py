@@ -17,6 +17,7 @@ from croupier.errors import DocumentError, SignatureError
 from croupier.model import Model
 from croupier.service.messages import signed_documents
 from croupier.service.messages.signed_documents import LedgerEntry, Signer, verify_chain
+from croupier.service.messages.witnessed_heads import WitnessedHead
 
 VECTORS = json.loads((Path(__file__).parents[2] / "vectors" / "documents.json").read_text())
 SIGNER, STRANGER = (Signer(Ed25519PrivateKey.generate()) for _ in "ab")
@@ -255,3 +256,18 @@ def test_the_known_ledger_has_the_known_hashes() -> None:
     entries = [LedgerEntry.from_content(told["content"]) for told in VECTORS["ledger"]]
     assert [entry.hash for entry in entries] == [told["hash"] for told in VECTORS["ledger"]]
     verify_chain(entries, VECTORS["ledger"][-1]["hash"])
+
+
+def test_the_known_head_is_read_and_made_again() -> None:
+    signer, trusted = known()
+    case = VECTORS["head"]
+    found = WitnessedHead.verify(case["text"], trusted)
+    assert found.content == case["content"]
+    assert found.sign(signer) == case["text"]
+
+
+@pytest.mark.parametrize("bad", VECTORS["head"]["bad"], ids=lambda bad: bad["why"])
+def test_known_bad_heads_are_refused(bad: dict[str, str]) -> None:
+    with pytest.raises(DocumentError) as refused:
+        WitnessedHead.verify(bad["text"], known()[1])
+    assert type(refused.value) is REASONS[bad["reason"]]

@@ -17,10 +17,12 @@ from croupier.service.analyzer.parts import assemble_analyzer
 from croupier.service.console import analyzer_console, shuffler_console
 from croupier.service.http import logs, server
 from croupier.service.http.connections import ConnectionLimits
-from croupier.service.settings import Role, Settings, read_settings
+from croupier.service.settings import LimitSettings, Role, Settings, read_settings
 from croupier.service.shuffler.app import ShufflerApp
 from croupier.service.shuffler.parts import assemble_shuffler
 from croupier.service.startup import StartError, require_deployable
+from croupier.service.witness.app import WitnessApp, assemble_witness
+from croupier.service.witness.settings import read_configuration
 from croupier.wire import Transport
 
 examine = doctor.examine
@@ -76,14 +78,27 @@ def serve(role: str, path: Path, announce: Callable[[str], None]) -> None:
     server.raise_file_limit()
     if server.file_limit() < limits.connections + server.SPARE_FILES:
         log.warning("fewer files may be open than limits.connections needs")
-    server.run(
-        app,
-        bound,
-        app.drain,
-        ConnectionLimits(limits.connections, limits.header_seconds, limits.body_seconds),
-    )
+    server.run(app, bound, app.drain, _connection_limits(limits))
     app.parts.database.close()
     log.info("stopped")
+
+
+def witness(path: Path, announce: Callable[[str], None]) -> None:
+    """Follow both services until a signal ends it; ``announce`` hears the address it listens on."""
+    settings = read_configuration(path)
+    logs.set_up(settings.log_level)
+    app = WitnessApp(assemble_witness(settings))
+    bound = server.listen(settings.listen.host, settings.listen.port)
+    host, port = bound.getsockname()[:2]
+    announce(f"http://{host}:{port}")
+    log = logs.logger("witness")
+    log.info("started", port=port, plan=app.parts.plan.id)
+    server.run(app, bound, app.drain, _connection_limits(LimitSettings()))
+    log.info("stopped")
+
+
+def _connection_limits(limits: LimitSettings) -> ConnectionLimits:
+    return ConnectionLimits(limits.connections, limits.header_seconds, limits.body_seconds)
 
 
 def _app(settings: Settings) -> ShufflerApp | AnalyzerApp:

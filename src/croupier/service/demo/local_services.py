@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -11,7 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Self
 
 import httpx
 
@@ -20,7 +21,8 @@ from croupier.plan import Plan
 from croupier.service.account_settings import AccountPolicy
 from croupier.service.admin.deployment_files import write_deployment
 from croupier.service.device.settings import DeviceSettings
-from croupier.service.messages.signed_documents import LedgerEntry, verify_chain
+from croupier.service.messages.public_ledger import read_public_ledger
+from croupier.service.messages.signed_documents import LedgerEntry
 from croupier.wire import Transport
 
 ROLES = ("analyzer", "shuffler")
@@ -64,7 +66,9 @@ class LocalServices:
         """
         self.directory = directory
         self.between = between
-        layout = write_deployment(directory, plan, transport, _free_ports(), accounts=accounts)
+        ports = _free_ports()
+        layout = write_deployment(directory, plan, transport, ports, accounts=accounts)
+        self._ports = dict(zip(("shuffler", "analyzer"), ports, strict=True))
         with layout.shuffler.open("a") as file:
             file.write(more)
         layout.analyzer.write_text(first + layout.analyzer.read_text())
@@ -94,7 +98,7 @@ class LocalServices:
 
     def url(self, role: str) -> str:
         """Where a role listens."""
-        return self.settings.shuffler_url if role == "shuffler" else self.settings.analyzer_url
+        return f"http://127.0.0.1:{self._ports[role]}"
 
     def log(self, role: str) -> Path:
         """What a role said."""
@@ -149,27 +153,18 @@ def end_process(process: subprocess.Popen[bytes]) -> None:
 
 
 def fetch_ledger(settings: DeviceSettings) -> list[LedgerEntry]:
-    """The analyzer's public ledger of a plan."""
-    listed = _fetch_public(settings, "ledger")["entries"]
-    entries = [LedgerEntry.from_content(_without_hash(one)) for one in listed]
-    verify_chain(entries)
-    return entries
+    """The public ledger of a plan, as the shuffler shows what the analyzer published."""
+    return read_public_ledger(_fetch_public(settings, "ledger"), settings.plan_id)
 
 
 def fetch_model_version(settings: DeviceSettings) -> int:
     """Of the newest model."""
-    return int(_fetch_public(settings, "model")["content"]["model"]["version"])
+    return int(json.loads(_fetch_public(settings, "model"))["content"]["model"]["version"])
 
 
-def _fetch_public(settings: DeviceSettings, name: str) -> dict[str, Any]:
-    place = f"{settings.analyzer_url}/v1/plans/{settings.plan_id}/{name}"
-    answer = httpx.get(place, trust_env=False).raise_for_status()
-    found: dict[str, Any] = answer.json()
-    return found
-
-
-def _without_hash(entry: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in entry.items() if name != "hash"}
+def _fetch_public(settings: DeviceSettings, name: str) -> bytes:
+    place = f"{settings.shuffler_url}/v1/plans/{settings.plan_id}/{name}"
+    return httpx.get(place, trust_env=False).raise_for_status().content
 
 
 def _free_ports() -> tuple[int, int]:

@@ -51,7 +51,7 @@ class WorkerTask:
         """Read it back."""
         told = json.loads(text)
         fixed = told["settings"]
-        for name in ("shuffler_keys", "analyzer_keys"):
+        for name in ("shuffler_keys", "analyzer_keys", "witness_keys"):
             fixed[name] = tuple(fixed[name])
         fixed["transport"] = Transport(fixed["transport"])
         return cls(**{**told, "settings": DeviceSettings(**fixed)})

@@ -41,6 +41,11 @@ class Backoff:
         return True
 
 
+def random_moment(seconds: float) -> float:
+    """Uniform from 0 to below ``seconds``, by the operating system's randomness."""
+    return seconds * (secrets.randbelow(2**53) / 2**53)
+
+
 def _random_fraction() -> float:
     """Between 0 and 1."""
     return secrets.randbelow(1001) / 1000

@@ -1,8 +1,7 @@
 """The device: chooses with the published model and reports, over HTTP, in the user's interest.
 
 Choosing and randomising are ``croupier.client``'s. The modules beside this one fetch and verify
-(``trust``), keep what must survive (``participation``, ``state``) and send
-(``sending``).
+(``verification``), keep what must survive (``ledger``, ``store``) and send (``upload``).
 """
 
 from __future__ import annotations
@@ -23,12 +22,13 @@ from croupier.contribution import checked_features
 from croupier.model import Model
 from croupier.packing import sized
 from croupier.plan import Plan
-from croupier.service.device.backoff import PATIENCE, Backoff
-from croupier.service.device.http import LaterRefusal, ServiceClient, UnreachableError
+from croupier.service.device.announced_keys import AnnouncedKeys
+from croupier.service.device.backoff import PATIENCE, Backoff, random_moment
+from croupier.service.device.http import LaterRefusal, ShufflerClient, UnreachableError
 from croupier.service.device.settings import DeviceSettings
-from croupier.service.device.store import DeviceFiles, OpenChoice, QueuedReport
+from croupier.service.device.store import DeviceFiles, Fork, OpenChoice, QueuedReport
 from croupier.service.device.upload import Uploader, UploadOutcome
-from croupier.service.device.verification import AnnouncedKeys, VerifiedDocuments
+from croupier.service.device.verification import VerifiedDocuments
 from croupier.service.http.reasons import Reason, Refusal
 
 
@@ -44,8 +44,10 @@ class Device:
     """One user's device. Its directory is its memory; ``account`` is 32 opaque bytes.
 
     Everything that is refused raises ``Refusal`` with a ``reason`` of the closed list; where a
-    service is out of reach, ``choose`` and ``reward`` go on with what is on disk. ``http`` may
-    be shared between devices and is then left open; ``sleep`` waits between tries.
+    service is out of reach, ``choose`` and ``reward`` go on with what is on disk. ``account_token``
+    is what the deployer's sign-in gave, where the shuffler wants it; it goes with reports and with
+    nothing else. ``http`` may be shared between devices and is then left open; it keeps no cookies
+    from then on. ``sleep`` waits before a report and between tries.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class Device:
         account: bytes,
         directory: str | Path,
         *,
+        account_token: str | None = None,
         http: httpx.Client | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -62,7 +65,7 @@ class Device:
         self._files = DeviceFiles(directory, settings.plan_id)
         self._own_http = http is None
         self._http = httpx.Client(follow_redirects=False) if http is None else http
-        services = ServiceClient(settings, self._http)
+        services = ShufflerClient(settings, self._http, account_token)
         announced = AnnouncedKeys(settings, services, self._files)
         self._documents = VerifiedDocuments(settings, services, self._files, announced)
         self._uploader = Uploader(
@@ -92,7 +95,7 @@ class Device:
 
     @property
     def model(self) -> Model:
-        """The newest model that this device has seen."""
+        """The newest model that this device has taken, with which it chooses."""
         self._require_in()
         return self._documents.model
 
@@ -123,6 +126,15 @@ class Device:
         return self._uploader.trouble
 
     @property
+    def fork(self) -> Fork | None:
+        """What the shuffler names now and what was seen before, if they are not in one chain.
+
+        The device goes on choosing with what it has seen and reports nothing, until the shuffler
+        names a model of that chain again or the app calls ``leave_fork``.
+        """
+        return self._files.state.fork
+
+    @property
     def opted_out(self) -> bool:
         """Whether the user has left for good."""
         return self._files.ledger.opted_out
@@ -130,9 +142,21 @@ class Device:
     # What the app calls
 
     def refresh(self) -> Model:
-        """Fetch and verify the newest model; a rollback, a fork or a bad signature is refused."""
+        """Fetch and verify the model that the shuffler names to everybody.
+
+        A model that goes back or branches off is refused as a ``fork``.
+        """
         self._require_in()
         return self._documents.refresh()
+
+    def leave_fork(self) -> Model:
+        """Go on with the model that the shuffler names now, by the app's decision.
+
+        For when somebody has found out which chain is everybody's: after an attack on this device,
+        or an operator's mistake. It is noted in the ledger. Without a fork this is ``refresh``.
+        """
+        self._require_in()
+        return self._documents.leave_fork()
 
     def choose(self, features: ArrayLike, mask: ArrayLike | None = None) -> Ticket:
         """The arm for features ``(arms, dim)``, by the newest model seen; works offline.
@@ -160,13 +184,21 @@ class Device:
         if state.queued is not None:
             raise Refusal(Reason.DUPLICATE_USER, "a report is queued already")
         self._uploader.require_allowance()
-        queued = QueuedReport(choice.feature, float(value))
+        queued = QueuedReport(choice.feature, float(value), choice.ticket)
         self._files.write(replace(state.without_choice(choice.ticket), queued=queued))
 
     def flush(self, patience: float = PATIENCE) -> UploadOutcome:
-        """Send the queued report, waiting no more than ``patience`` seconds in all."""
+        """Send the queued report, waiting no more than ``patience`` seconds between tries in all.
+
+        Before that it waits once, up to ``report_delay`` seconds of the settings, whatever the
+        patience: a report that left when its reward came would tell the shuffler that moment.
+        ``ENDED`` where the plan has ended or the user's allowance is spent for good: what was
+        queued is gone. What only the app can mend raises ``Refusal``, and the report stays queued.
+        """
         self._require_in()
         backoff = Backoff(patience, self._sleep)
+        if self.waiting and self._settings.report_delay:
+            self._sleep(random_moment(self._settings.report_delay))
         while self._files.state.queued is not None:
             try:
                 outcome = self._uploader.send()

@@ -1,5 +1,6 @@
-"""A device's calls to the two services: every way in which an answer can be bad has one meaning.
+"""A device's calls to the shuffler: every way in which an answer can be bad has one meaning.
 
+A request says nothing of the device but what it is for: no cookies, no ETags, no names of software.
 ``Refusal``: the service said no, for a reason of the closed list. ``LaterRefusal``: not now.
 ``UnreachableError``: no answer that says what became of the request.
 """
@@ -15,7 +16,8 @@ import httpx
 from croupier.errors import CroupierError
 from croupier.packing import raw
 from croupier.service.device.settings import DeviceSettings
-from croupier.service.http.media_types import RECORDS_TYPE
+from croupier.service.http.cookies import refuse_cookies
+from croupier.service.http.media_types import ACCOUNT_TOKEN, RECORDS_TYPE
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.messages.sealing import NO_PUBLIC_KEY, PUBLIC_KEY
 from croupier.wire import MODEL_HASH, Transport
@@ -23,6 +25,16 @@ from croupier.wire import MODEL_HASH, Transport
 PROBLEM = "urn:croupier:problem:"
 MOST_BYTES = 2**24
 """Of an answer; a service that sends more is not heard out."""
+
+HEADERS = {"accept": "*/*", "user-agent": "croupier-device"}
+"""The same on every device; what an app's own client would add is left out."""
+
+KEYS = {
+    "shuffler": "/v1/keys",
+    "analyzer": "/v1/analyzer/keys",
+    "witness": "/v1/witness/keys",
+}
+"""Where the shuffler has the list of a role's keys."""
 
 WAIT = 1.0
 MOST_WAIT = 3600.0
@@ -57,39 +69,42 @@ class BatchOffer:
     attempt: int = 0
 
 
-class ServiceClient:
-    """Both services, by plain calls."""
+class ShufflerClient:
+    """The only service that a device talks to, by plain calls."""
 
-    def __init__(self, settings: DeviceSettings, http: httpx.Client) -> None:
+    def __init__(
+        self, settings: DeviceSettings, http: httpx.Client, account_token: str | None = None
+    ) -> None:
         self._http = http
-        self._shuffler = settings.shuffler_url.rstrip("/")
-        self._analyzer = settings.analyzer_url.rstrip("/")
-        self._plan = settings.plan_id
+        self._home = settings.shuffler_url.rstrip("/")
+        self._plan = f"/v1/plans/{settings.plan_id}"
         self._timeout = settings.timeout
         self._access = {"authorization": f"Bearer {settings.token}"} if settings.token else {}
+        self._account = {ACCOUNT_TOKEN.lower(): account_token} if account_token else {}
 
     def plan(self) -> str:
         """The plan's document."""
-        return self._text(f"{self._analyzer}/v1/plans/{self._plan}")
+        return self._text(self._plan)
 
-    def newest_model(self, known: str) -> str | None:
-        """The newest signed model; None if it is the one of hash ``known``."""
-        place = f"{self._analyzer}/v1/plans/{self._plan}/model"
-        status, body = self._request("GET", place, headers={"if-none-match": f'"{known}"'})
-        return None if status == httpx.codes.NOT_MODIFIED else _decode_text(body)
+    def last_model(self) -> str:
+        """The newest signed model, for when the plan has ended and no batch names one."""
+        return self._text(f"{self._plan}/model")
 
     def model(self, model_hash: str) -> str:
         """A signed model by its hash."""
-        return self._text(f"{self._analyzer}/v1/models/{model_hash}")
+        return self._text(f"/v1/models/{model_hash}")
 
     def keys(self, role: str) -> str:
         """The signed list of a role's keys."""
-        home = self._shuffler if role == "shuffler" else self._analyzer
-        return self._text(f"{home}/v1/keys")
+        return self._text(KEYS[role])
+
+    def witnessed(self) -> str:
+        """The newest head that a witness has signed."""
+        return self._text(f"{self._plan}/witness")
 
     def batch(self) -> BatchOffer:
         """The newest batch."""
-        text = self._text(f"{self._shuffler}/v1/plans/{self._plan}/batch", self._access)
+        text = self._text(f"{self._plan}/batch", self._access)
         try:
             return _read_offer(json.loads(text))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -97,25 +112,41 @@ class ServiceClient:
 
     def upload(self, record: bytes) -> None:
         """Hand in one record; without an error it is in."""
-        place = f"{self._shuffler}/v1/plans/{self._plan}/reports"
-        headers = {"content-type": RECORDS_TYPE, **self._access}
-        status, _ = self._request("POST", place, headers=headers, content=record)
+        headers = {"content-type": RECORDS_TYPE, **self._access, **self._account}
+        status, _ = self._request("POST", f"{self._plan}/reports", headers, record)
         if status != httpx.codes.CREATED:
             raise UnreachableError(f"the shuffler answered a report with {status}")
 
-    def _text(self, place: str, headers: dict[str, str] | None = None) -> str:
-        return _decode_text(self._request("GET", place, headers=headers or {})[1])
+    def _text(self, path: str, headers: dict[str, str] | None = None) -> str:
+        return _decode_text(self._request("GET", path, headers or {})[1])
 
-    def _request(self, method: str, place: str, **options: Any) -> tuple[int, bytes]:
+    def _request(
+        self, method: str, path: str, headers: dict[str, str], content: bytes | None = None
+    ) -> tuple[int, bytes]:
         """Status and body of an answer that is no error."""
+        place = self._home + path
         try:
-            with self._http.stream(method, place, timeout=self._timeout, **options) as answer:
-                body = _read_body(answer)
+            body, answer = self._exchange(method, place, HEADERS | headers, content)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise UnreachableError(f"{place}: {type(error).__name__}") from error
-        if answer.status_code >= httpx.codes.BAD_REQUEST:
+        if not answer.is_success:
             raise _read_problem(place, answer, body)
         return answer.status_code, body
+
+    def _exchange(
+        self, method: str, place: str, headers: dict[str, str], content: bytes | None
+    ) -> tuple[bytes, httpx.Response]:
+        """Made here and not by the client, whose headers and cookies are the app's own."""
+        refuse_cookies(self._http.cookies.jar)
+        patience = {"timeout": httpx.Timeout(self._timeout).as_dict()}
+        request = httpx.Request(
+            method, place, headers=headers, content=content, extensions=patience
+        )
+        answer = self._http.send(request, stream=True, auth=None, follow_redirects=False)
+        try:
+            return _read_body(answer), answer
+        finally:
+            answer.close()
 
 
 def _read_body(answer: httpx.Response) -> bytes:

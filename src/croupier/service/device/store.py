@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from croupier.service.device.ledger import ParticipationLedger, StateError
+from croupier.service.storage.disk import flush_directory
 
 PLAN, MODEL, STATE, LOCK = "plan.json", "model.json", "state.json", "lock"
 
@@ -35,6 +36,7 @@ class QueuedReport:
 
     feature: tuple[float, ...]
     reward: float
+    ticket: str
 
 
 @dataclass(frozen=True)
@@ -62,8 +64,18 @@ class KnownKeys:
 
 
 @dataclass(frozen=True)
+class Fork:
+    """Two models that are not in one chain: the one that was seen before, and the one now named."""
+
+    seen_version: int
+    seen_hash: str
+    named_version: int
+    named_hash: str
+
+
+@dataclass(frozen=True)
 class DeviceState:
-    """``batch`` is the newest that was ever seen open; it never goes back."""
+    """``batch`` is the newest that was ever seen open; it only goes back if a fork is left."""
 
     plan: str
     batch: int = 0
@@ -71,6 +83,7 @@ class DeviceState:
     queued: QueuedReport | None = None
     prepared: PreparedReport | None = None
     keys: dict[str, KnownKeys] = field(default_factory=dict)
+    fork: Fork | None = None
 
     def with_choice(self, choice: OpenChoice, most: int) -> DeviceState:
         """One more open choice; of more than ``most`` the oldest are forgotten."""
@@ -91,6 +104,18 @@ class DeviceState:
         """Nothing is queued any more."""
         return replace(self, queued=None, prepared=None)
 
+    def without_sent(self, ledger: ParticipationLedger) -> DeviceState:
+        """Choices that the ledger says were reported are gone, however old this state is.
+
+        What may be repeated are exactly the bytes that were sent last and not answered.
+        """
+        choices = tuple(one for one in self.choices if not ledger.was_sent(one.ticket))
+        left = replace(self, choices=choices)
+        if self.queued is None or not ledger.was_sent(self.queued.ticket):
+            return left
+        record = b"" if self.prepared is None else self.prepared.record
+        return left if ledger.may_repeat(self.queued.ticket, record) else left.done()
+
 
 class DeviceFiles:
     """The directory of one user's device, used by one process at a time."""
@@ -110,6 +135,7 @@ class DeviceFiles:
         if self._state.plan != plan_id:
             self.erase()
             self._state = DeviceState(plan_id)
+        self._state = self._state.without_sent(self.ledger)
 
     @property
     def state(self) -> DeviceState:
@@ -129,12 +155,15 @@ class DeviceFiles:
             return None
 
     def write_text(self, name: str, text: str) -> None:
-        """A file that is there whole, or as it was before."""
+        """A file that is there whole, or as it was before; on disk when this returns."""
         draft = self.directory / f"{name}.draft"
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with open(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
         draft.replace(self.directory / name)
+        flush_directory(self.directory)
 
     def erase(self) -> None:
         """Delete everything but the ledger."""
@@ -186,10 +215,15 @@ def _read_state(told: dict[str, Any]) -> DeviceState:
         str(told["plan"]),
         int(told["batch"]),
         tuple(OpenChoice(one["ticket"], tuple(one["feature"])) for one in told["choices"]),
-        None if queued is None else QueuedReport(tuple(queued["feature"]), float(queued["reward"])),
+        None if queued is None else _read_queued(queued),
         None if prepared is None else _read_prepared(prepared),
         {role: _read_known_keys(keys) for role, keys in told["keys"].items()},
+        None if told["fork"] is None else Fork(**told["fork"]),
     )
+
+
+def _read_queued(told: dict[str, Any]) -> QueuedReport:
+    return QueuedReport(tuple(told["feature"]), float(told["reward"]), str(told["ticket"]))
 
 
 def _read_prepared(told: dict[str, Any]) -> PreparedReport:

@@ -11,10 +11,11 @@ from enum import Enum
 
 from croupier import wire
 from croupier.plan import Plan
-from croupier.service.device.http import WAIT, BatchOffer, LaterRefusal, ServiceClient
+from croupier.service.device.announced_keys import AnnouncedKeys
+from croupier.service.device.http import WAIT, BatchOffer, LaterRefusal, ShufflerClient
 from croupier.service.device.settings import DeviceSettings
 from croupier.service.device.store import DeviceFiles, PreparedReport
-from croupier.service.device.verification import AnnouncedKeys, VerifiedDocuments
+from croupier.service.device.verification import VerifiedDocuments
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.messages.records import Address, make_record
 from croupier.service.messages.sealing import NO_PUBLIC_KEY, Binding
@@ -41,6 +42,7 @@ class UploadOutcome(Enum):
     ACCEPTED = "the shuffler has it, durably"
     WAITING = "it stays queued; flush again later"
     LOST = "nobody knows whether it was counted; it counts as spent and is not sent again"
+    ENDED = "the plan has ended or the allowance is spent; nothing is reported any more"
 
 
 class Uploader:
@@ -51,7 +53,7 @@ class Uploader:
         settings: DeviceSettings,
         account: bytes,
         files: DeviceFiles,
-        services: ServiceClient,
+        services: ShufflerClient,
         announced: AnnouncedKeys,
         documents: VerifiedDocuments,
     ) -> None:
@@ -86,16 +88,19 @@ class Uploader:
         try:
             return self._try_upload()
         except Refusal as refusal:
-            if refusal.reason in OVER:
-                self._files.write(self._files.state.done())
-            raise
+            if refusal.reason not in OVER:
+                raise
+            self.trouble = refusal.reason.code
+            self._files.write(self._files.state.done())
+            return UploadOutcome.ENDED
 
     def _try_upload(self) -> UploadOutcome | None:
         prepared = self._prepare()
         if prepared is None:
             return UploadOutcome.WAITING
         self._keep_prepared(replace(prepared, uncertain=True))
-        self._files.ledger.spend(self._plan.id, prepared.batch, prepared.attempt)
+        place, ticket = (self._plan.id, prepared.batch), self._ticket
+        self._files.ledger.spend(*place, prepared.attempt, ticket=ticket, record=prepared.record)
         try:
             self._services.upload(prepared.record)
         except LaterRefusal:
@@ -104,7 +109,7 @@ class Uploader:
         except Refusal as refusal:
             self.trouble = refusal.reason.code
             return self._handle_refusal(prepared, refusal)
-        self._files.ledger.accept(self._plan.id, prepared.batch)
+        self._files.ledger.accept(*place, ticket)
         self._files.write(self._files.state.done())
         self.trouble = ""
         return UploadOutcome.ACCEPTED
@@ -116,6 +121,7 @@ class Uploader:
         reason = refusal.reason
         if reason is Reason.DUPLICATE_USER:
             # Another device of this account is in the batch, so that it is rightly spent.
+            self._files.ledger.take_back(self._plan.id, prepared.batch, self._ticket)
             self._keep_prepared(None)
             return UploadOutcome.WAITING
         if reason is Reason.PARTICIPATION_LIMIT:
@@ -132,13 +138,20 @@ class Uploader:
         if prepared.uncertain:
             self._files.write(self._files.state.done())
             return UploadOutcome.LOST
+        self._files.ledger.take_back(self._plan.id, prepared.batch, self._ticket)
         self._keep_prepared(replace(prepared, record=b""))
         return None
 
     def _give_up(self, prepared: PreparedReport) -> None:
         """The report for this batch is in nobody's hands."""
-        self._files.ledger.refund(self._plan.id, prepared.batch)
+        self._files.ledger.refund(self._plan.id, prepared.batch, self._ticket)
         self._keep_prepared(None)
+
+    @property
+    def _ticket(self) -> str:
+        """Of the choice whose report is queued."""
+        queued = self._files.state.queued
+        return "" if queued is None else queued.ticket
 
     def _keep_prepared(self, prepared: PreparedReport | None) -> None:
         self._files.write(replace(self._files.state, prepared=prepared))
@@ -206,9 +219,7 @@ class Uploader:
         self._require_agreed(offer)
         if not offer.is_open:
             raise LaterRefusal(Reason.BATCH_CLOSED, WAIT)
-        known = self._documents.model
-        if offer.model_hash != known.hash and offer.model_hash != self._documents.refresh().hash:
-            raise LaterRefusal(Reason.STALE_MODEL, WAIT, "the services are about to agree")
+        self._documents.adopt(offer.model_hash)
         self._require_order(offer)
         return offer
 

@@ -1,26 +1,29 @@
-"""What a device believes: the plan it agreed to, models in one chain, keys that were announced."""
+"""What a device believes: the plan it agreed to, and models in one chain.
+
+A model is used only if the shuffler names its hash to everybody, the analyzer has signed it, it
+descends from the one before, and, where the app pins witnesses, one of them has signed its head.
+"""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from croupier.client import Client
 from croupier.errors import CroupierError, SignatureError
 from croupier.model import Model
 from croupier.plan import Plan
-from croupier.service.device.http import ServiceClient
-from croupier.service.device.settings import DeviceSettings, read_trusted_keys
-from croupier.service.device.store import MODEL, PLAN, DeviceFiles, KnownKeys
+from croupier.service.device.announced_keys import AnnouncedKeys
+from croupier.service.device.http import WAIT, LaterRefusal, ShufflerClient
+from croupier.service.device.settings import DeviceSettings
+from croupier.service.device.store import MODEL, PLAN, DeviceFiles, Fork
 from croupier.service.http.reasons import Reason, Refusal
-from croupier.service.keys.keylist import SEAL, KeyList
 from croupier.service.messages import signed_documents
-from croupier.service.messages.signed_documents import Trusted
+from croupier.service.messages.witnessed_heads import WitnessedHead
 
-ANALYZER = "analyzer"
+ANALYZER, WITNESS = "analyzer", "witness"
 
 Found = TypeVar("Found")
 
@@ -50,64 +53,13 @@ def _require_kept_promise(text: str) -> Plan:
     return plan
 
 
-class AnnouncedKeys:
-    """The keys of both roles: followed from the pinned ones, never back."""
-
-    def __init__(
-        self, settings: DeviceSettings, services: ServiceClient, files: DeviceFiles
-    ) -> None:
-        self._settings = settings
-        self._services = services
-        self._files = files
-        self._lists: dict[str, KeyList] = {}
-
-    def trusted(self, role: str) -> Trusted:
-        """The keys that sign for a role."""
-        return read_trusted_keys(self._known(role).trusted)
-
-    def refresh(self, role: str) -> KeyList:
-        """The role's list as it is now."""
-        known = self._known(role)
-        found = KeyList.verify(self._services.keys(role), role, read_trusted_keys(known.trusted))
-        if found.sequence < known.sequence:
-            raise Refusal(Reason.ROLLBACK, f"the {role}'s keys go back to list {found.sequence}")
-        signing = tuple(key.public_bytes_raw().hex() for key in found.trusted().values())
-        self._keep(role, KnownKeys(known.pinned, signing, found.sequence))
-        self._lists[role] = found
-        return found
-
-    def require(self, role: str, public: bytes) -> bytes:
-        """The raw sealing key, if the role has announced it to everybody."""
-        if not (
-            role in self._lists and _is_sealing_key(self._lists[role], public)
-        ) and not _is_sealing_key(self.refresh(role), public):
-            raise Refusal(Reason.UNKNOWN_KEY, f"the {role} has not announced {public.hex()}")
-        return public
-
-    def _known(self, role: str) -> KnownKeys:
-        """An app with other pins starts from those."""
-        pinned = self._settings.pinned(role)
-        found = self._files.state.keys.get(role)
-        return found if found and found.pinned == pinned else KnownKeys(pinned, pinned)
-
-    def _keep(self, role: str, keys: KnownKeys) -> None:
-        state = self._files.state
-        if state.keys.get(role) != keys:
-            self._files.write(replace(state, keys={**state.keys, role: keys}))
-
-
-def _is_sealing_key(keys: KeyList, public: bytes) -> bool:
-    now = time.time()
-    return any(key.use == SEAL and key.public == public and not key.over(now) for key in keys.keys)
-
-
 class VerifiedDocuments:
     """The plan and the newest model of one device, kept on disk for when it is offline."""
 
     def __init__(
         self,
         settings: DeviceSettings,
-        services: ServiceClient,
+        services: ShufflerClient,
         files: DeviceFiles,
         announced: AnnouncedKeys,
     ) -> None:
@@ -125,7 +77,7 @@ class VerifiedDocuments:
 
     @property
     def plan(self) -> Plan:
-        """The agreed plan: from disk, else from the analyzer."""
+        """The agreed plan: from disk, else from the shuffler."""
         if self._plan is None:
             self._plan = self._read_verified(PLAN, self._require_agreed) or self._fetch_plan()
         return self._plan
@@ -148,25 +100,95 @@ class VerifiedDocuments:
         return self.refresh() if known is None else known
 
     def refresh(self) -> Model:
-        """The newest model of the analyzer."""
+        """The model that the shuffler names: that of its newest batch, or the plan's last."""
+        try:
+            return self.adopt(self._services.batch().model_hash)
+        except Refusal as refusal:
+            if refusal.reason is not Reason.PLAN_ENDED:
+                raise
+        return self._adopt(self._verify_model(self._services.last_model()))
+
+    def adopt(self, model_hash: str) -> Model:
+        """The model of that hash, which the shuffler has named."""
         known = self._known_model()
-        text = self._services.newest_model("" if known is None else known.hash)
-        if text is not None:
-            fresh = self._verify_model(text)
+        named = known is not None and known.hash == model_hash
+        return self._adopt(known if known and named else self._fetch_model(model_hash))
+
+    def leave_fork(self) -> Model:
+        """Go on with the model that the shuffler names, whatever was seen before."""
+        fork = self._files.state.fork
+        if fork is None:
+            return self.refresh()
+        batch, fresh = self._named()
+        self._require_witnessed(fresh)
+        self._files.ledger.leave_fork(self.plan.id, fresh.version, fresh.hash)
+        self._keep_model(fresh)
+        self._files.write(replace(self._files.state, fork=None, batch=batch))
+        self.end_client()
+        return fresh
+
+    def _named(self) -> tuple[int, Model]:
+        """The newest batch and its model, which is signed and fits, and no more."""
+        try:
+            offer = self._services.batch()
+        except Refusal as refusal:
+            if refusal.reason is not Reason.PLAN_ENDED:
+                raise
+            return self._files.state.batch, self._verify_model(self._services.last_model())
+        return offer.index, self._fetch_model(offer.model_hash)
+
+    def _adopt(self, fresh: Model) -> Model:
+        known = self._known_model()
+        if known is None or known.hash != fresh.hash:
             if known is not None:
                 self._require_descent(fresh, known)
-            if known is None or fresh.hash != known.hash:
-                self._files.write_text(MODEL, fresh.to_json())
-            self._model = fresh
-        return self._model if self._model is not None else self._missing()
+            self._require_witnessed(fresh)
+            self._keep_model(fresh)
+        if self._files.state.fork is not None:
+            self._files.write(replace(self._files.state, fork=None))
+        return fresh
+
+    def _keep_model(self, model: Model) -> None:
+        self._files.write_text(MODEL, model.to_json())
+        self._model = model
+
+    def _fetch_model(self, model_hash: str) -> Model:
+        """Signed, fitting, and the one that was asked for."""
+        found = self._verify_model(self._services.model(model_hash))
+        if found.hash != model_hash:
+            raise Refusal(Reason.MALFORMED, f"model {found.hash} came for {model_hash}")
+        return found
+
+    def _require_witnessed(self, model: Model) -> None:
+        """Where witnesses are pinned, one of them has seen both services show this model."""
+        if not self._settings.witness_keys:
+            return
+        head = self._fetch_head()
+        if head.plan != model.plan_id:
+            raise Refusal(Reason.WRONG_PLAN, f"the witness has signed plan {head.plan}")
+        if head.version == model.version and head.model != model.hash:
+            self._note_fork(Fork(head.version, head.model, model.version, model.hash))
+        if head.model != model.hash:
+            told = f"version {model.version} is named, the witness has signed {head.version}"
+            raise LaterRefusal(Reason.UNWITNESSED, WAIT, told)
+
+    def _fetch_head(self) -> WitnessedHead:
+        try:
+            text = self._services.witnessed()
+        except Refusal as refusal:
+            if refusal.reason is not Reason.NOT_FOUND:
+                raise
+            raise LaterRefusal(Reason.UNWITNESSED, WAIT, "no witness has signed yet") from refusal
+        try:
+            return WitnessedHead.verify(text, self._announced.trusted(WITNESS))
+        except SignatureError:
+            self._announced.refresh(WITNESS)
+            return WitnessedHead.verify(text, self._announced.trusted(WITNESS))
 
     def _known_model(self) -> Model | None:
         if self._model is None:
             self._model = self._read_verified(MODEL, self._restore_model)
         return self._model
-
-    def _missing(self) -> Model:
-        raise Refusal(Reason.NOT_FOUND, "the analyzer says that we have a model, we do not")
 
     def _require_agreed(self, text: str) -> Plan:
         return require_agreed_plan(text, self._settings)
@@ -214,19 +236,22 @@ class VerifiedDocuments:
     def _require_descent(self, fresh: Model, known: Model) -> None:
         """Refuse what goes back behind the known model or branches off before it."""
         step = fresh
-        while step.hash != known.hash:
-            if step.version <= known.version:
-                raise Refusal(
-                    Reason.ROLLBACK,
-                    f"model {fresh.version} does not descend from version {known.version}, "
-                    "which this device has seen",
-                )
-            if step.previous == known.hash:
-                return
+        while step.previous != known.hash:
+            if step.version <= known.version + 1:
+                self._note_fork(Fork(known.version, known.hash, fresh.version, fresh.hash))
             step = self._predecessor(step)
 
     def _predecessor(self, model: Model) -> Model:
-        before = self._verify_model(self._services.model(model.previous))
-        if before.hash != model.previous or before.version >= model.version:
-            raise Refusal(Reason.ROLLBACK, f"version {model.version} has no predecessor")
+        before = self._fetch_model(model.previous)
+        if before.version >= model.version:
+            raise Refusal(Reason.MALFORMED, f"version {model.version} has no predecessor")
         return before
+
+    def _note_fork(self, fork: Fork) -> NoReturn:
+        """On disk, for the app to be told, before anything is refused by it."""
+        self._files.write(replace(self._files.state, fork=fork))
+        raise Refusal(
+            Reason.FORK,
+            f"model {fork.named_version} does not descend from version {fork.seen_version}, "
+            "which was seen before",
+        )

@@ -86,6 +86,7 @@ def shuffler_api() -> Document:
         {
             **_common(),
             "/v1/keys": {"get": _operation("keys", "Public keys, signed.", SIGNED)},
+            **_mirror(),
             "/v1/plans/{plan}/batch": {
                 "parameters": [_in_path("plan")],
                 "get": _operation(
@@ -110,6 +111,21 @@ def shuffler_api() -> Document:
     )
 
 
+def witness_api() -> Document:
+    """What a witness offers."""
+    common = {path: found for path, found in _common().items() if path != "/metrics"}
+    unknown = (Reason.WRONG_PLAN, Reason.NOT_FOUND)
+    head = _operation("head", "The newest head that was signed.", SIGNED, unknown)
+    return _api(
+        "croupier witness",
+        {
+            **common,
+            "/v1/keys": {"get": _operation("keys", "Public keys, signed.", SIGNED)},
+            "/v1/plans/{plan}/head": {"parameters": [_in_path("plan")], "get": head},
+        },
+    )
+
+
 def analyzer_api() -> Document:
     """What the analyzer offers."""
     refusals = [
@@ -119,32 +135,12 @@ def analyzer_api() -> Document:
         Reason.UNKNOWN_KEY, Reason.NOT_FOUND, Reason.GUARANTEE_NOT_MET, Reason.DRAINING,
         Reason.QUEUE_FULL, Reason.TIMED_OUT,
     ]  # fmt: skip
-    wrong_plan = (Reason.WRONG_PLAN,)
     return _api(
         "croupier analyzer",
         {
             **_common(),
             "/v1/keys": {"get": _operation("keys", "Public keys, signed.", SIGNED)},
-            "/v1/plans/{plan}": {
-                "parameters": [_in_path("plan")],
-                "get": _cached(_operation("plan", "The plan.", {"type": "object"}, wrong_plan)),
-            },
-            "/v1/plans/{plan}/model": {
-                "parameters": [_in_path("plan")],
-                "get": _cached(_operation("newest", "The newest model.", SIGNED, wrong_plan)),
-            },
-            "/v1/plans/{plan}/ledger": {
-                "parameters": [_in_path("plan")],
-                "get": _operation(
-                    "ledger", "What was released, in a chain of hashes.", _LEDGER, wrong_plan
-                ),
-            },
-            "/v1/models/{hash}": {
-                "parameters": [_in_path("hash")],
-                "get": _cached(
-                    _operation("model", "A model by its hash.", SIGNED, (Reason.NOT_FOUND,))
-                ),
-            },
+            **_published((Reason.WRONG_PLAN,)),
             "/v1/plans/{plan}/batches": {
                 "parameters": [_in_path("plan"), _signature()],
                 "post": _operation(
@@ -170,6 +166,37 @@ def analyzer_api() -> Document:
 
 
 _LEDGER = table({"plan": TEXT, "entries": {"type": "array", "items": {"type": "object"}}})
+
+
+def _published(unknown: Iterable[Reason]) -> Document:
+    """What the analyzer publishes, and the shuffler after it."""
+    plan, by_hash = [_in_path("plan")], [_in_path("hash")]
+    ledger = _operation("ledger", "What was released, in a chain of hashes.", _LEDGER, unknown)
+    plain = _operation("plan", "The plan.", {"type": "object"}, (Reason.WRONG_PLAN,))
+    newest = _operation("newest", "The newest model.", SIGNED, unknown)
+    model = _operation("model", "A model by its hash.", SIGNED, (Reason.NOT_FOUND,))
+    return {
+        "/v1/plans/{plan}": {"parameters": plan, "get": _cached(plain)},
+        "/v1/plans/{plan}/model": {"parameters": plan, "get": _cached(newest)},
+        "/v1/plans/{plan}/ledger": {"parameters": plan, "get": _cached(ledger)},
+        "/v1/models/{hash}": {"parameters": by_hash, "get": _cached(model)},
+    }
+
+
+def _mirror() -> Document:
+    """What the shuffler shows of others."""
+    unknown = (Reason.NOT_FOUND,)
+    head = _operation("witness", "The newest head that the witness signed.", SIGNED, unknown)
+    return {
+        **_published(unknown),
+        "/v1/analyzer/keys": {
+            "get": _cached(_operation("analyzer-keys", "The analyzer's keys.", SIGNED, unknown))
+        },
+        "/v1/witness/keys": {
+            "get": _cached(_operation("witness-keys", "The witness's keys.", SIGNED, unknown))
+        },
+        "/v1/plans/{plan}/witness": {"parameters": [_in_path("plan")], "get": _cached(head)},
+    }
 
 
 def _api(title: str, paths: Document) -> Document:

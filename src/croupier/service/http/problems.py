@@ -26,6 +26,14 @@ def problem_document(refusal: Refusal) -> dict[str, Any]:
     return document | ({"detail": refusal.detail} if refusal.detail else {})
 
 
+def read_reason(body: bytes) -> Reason | None:
+    """The reason in a problem document, None if it is none of ours."""
+    try:
+        return Reason.of(str(json.loads(body)["type"]).rpartition(":")[2])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
 def problem_headers(reason: Reason) -> dict[str, str]:
     """What the status calls for besides the document."""
     headers = {"cache-control": "no-store"}

@@ -38,7 +38,9 @@ class Reason(Enum):
     ROLLED_BACK = ("rolled-back", 503, "The service's memory was set back", True)
     DRAINING = ("draining", 503, "The service is shutting down", True)
     OPTED_OUT = ("opted-out", 0, "The user has opted out", False)
-    ROLLBACK = ("rollback", 0, "The model goes back behind one seen before", False)
+    ROLLBACK = ("rollback", 0, "This goes back behind what was seen before", False)
+    FORK = ("fork", 0, "The model is not in one chain with the one seen before", False)
+    UNWITNESSED = ("unwitnessed", 0, "No witness has signed that model yet", False)
     GUARANTEE_NOT_MET = ("guarantee-not-met", 409, "The plan is worth less than it claims", False)
 
     def __init__(self, code: str, status: int, title: str, retry: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,11 +11,16 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from croupier.errors import DocumentError, KeyringError
+from croupier.packing import raw
 from croupier.service.messages import signed_documents
+from croupier.service.messages.sealing import PUBLIC_KEY
 from croupier.service.messages.signed_documents import KEYS, Trusted, key_id
 
 SEAL, SIGN = "seal", "sign"
 PENDING, ACTIVE, EXPIRED = "pending", "active", "expired"
+
+MOST = 2**53
+"""Beyond this, JSON's numbers are not whole in every language."""
 
 
 @dataclass(frozen=True)
@@ -69,13 +75,22 @@ class KeyList:
         """The list of that role, if signed by a key that is trusted already."""
         content = signed_documents.verify_document(KEYS, text, trusted)
         try:
-            keys = tuple(Key.from_content(one) for one in content["keys"])
-            made = cls(content["role"], content["sequence"], keys)
+            made = cls._from_content(content)
         except (KeyError, TypeError, ValueError) as error:
             raise DocumentError(f"not a list of keys: {error!r}") from error
         if made.role != role:
             raise DocumentError(f"the keys are those of the {made.role}, not of the {role}")
         return made
+
+    @classmethod
+    def _from_content(cls, content: Mapping[str, Any]) -> KeyList:
+        """Exactly the fields that there are, each of its own type and in its range."""
+        _require(content.keys() == {"role", "sequence", "keys"}, "fields", sorted(content))
+        sequence, rows = content["sequence"], content["keys"]
+        _require(type(sequence) is int and 0 <= sequence < MOST, "sequence", sequence)
+        _require(type(content["role"]) is str, "role", content["role"])
+        _require(type(rows) is list, "keys", rows)
+        return cls(content["role"], sequence, tuple(_read_row(row) for row in rows))
 
     @property
     def sealing_key(self) -> Key:
@@ -87,6 +102,24 @@ class KeyList:
         moment = time.time() if now is None else now
         signing = [key for key in self.keys if key.use == SIGN and not key.over(moment)]
         return signed_documents.trusted_keys(key.public for key in signing)
+
+
+def _read_row(row: Any) -> Key:
+    """One key of a list, its private half not among the fields."""
+    names = {"id", "use", "state", "public", "expires"}
+    _require(type(row) is dict and row.keys() == names, "a key's fields", row)
+    expires = row["expires"]
+    is_moment = type(expires) in (int, float) and math.isfinite(expires) and 0 <= expires < MOST
+    _require(row["use"] in (SEAL, SIGN), "use", row["use"])
+    _require(row["state"] in (PENDING, ACTIVE, EXPIRED), "state", row["state"])
+    _require(expires is None or is_moment, "expires", expires)
+    raw("public", row["public"], PUBLIC_KEY)
+    return Key.from_content(row)
+
+
+def _require(holds: bool, name: str, found: object) -> None:
+    if not holds:
+        raise ValueError(f"{name} is {found!r}")
 
 
 def require_active(keys: tuple[Key, ...], use: str) -> Key:

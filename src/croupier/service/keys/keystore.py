@@ -25,7 +25,7 @@ from croupier.service.storage.disk import flush_directory
 ISSUER = "issuer"
 """Not a service: it signs account tokens, and nothing is sealed for it."""
 
-ROLES = ("shuffler", "analyzer", ISSUER)
+ROLES = ("shuffler", "analyzer", ISSUER, "witness")
 FILE = "keyring.json"
 LOCK = "lock"
 VERSION = 1

@@ -11,11 +11,14 @@ import httpx
 
 from croupier.errors import CroupierError, DocumentError, SignatureError
 from croupier.model import Model
+from croupier.service.http.cookies import refuse_cookies
 from croupier.service.http.media_types import BATCH_TYPE, SHARE_TYPE, SIGNATURE
 from croupier.service.http.reasons import Reason, Refusal
+from croupier.service.keys.keylist import KeyList
 from croupier.service.keys.peer_keys import PeerKeys
 from croupier.service.messages import signed_documents
-from croupier.service.messages.signed_documents import LedgerEntry, SignedModel
+from croupier.service.messages.public_ledger import read_public_ledger
+from croupier.service.messages.signed_documents import SignedModel
 from croupier.service.shuffler.agreement import PublishedHead
 from croupier.service.shuffler.rows import ReleasedBatch
 
@@ -50,6 +53,19 @@ class OpenedReports:
     flags: bytes
 
 
+@dataclass(frozen=True, eq=False)
+class PublishedDocument:
+    """A model whose signature was checked, and the bytes that it was published as."""
+
+    signed: signed_documents.SignedModel
+    document: bytes
+
+    @property
+    def model(self) -> Model:
+        """The model itself."""
+        return self.signed.model
+
+
 class AnalyzerClient:
     """Calls to one analyzer. Whatever it says is believed only with a trusted signature."""
 
@@ -62,6 +78,7 @@ class AnalyzerClient:
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._trust = trust
+        self.key_list = b""
         self._http = httpx.AsyncClient(
             base_url=url,
             timeout=timeout,
@@ -69,6 +86,7 @@ class AnalyzerClient:
             trust_env=False,
             headers={"authorization": f"Bearer {token}", "user-agent": "croupier-shuffler"},
         )
+        refuse_cookies(self._http.cookies.jar)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -76,27 +94,34 @@ class AnalyzerClient:
 
     async def sealing_key(self) -> bytes:
         """The raw public key that inner seals are for now; rotations are followed."""
-        return self._trust.take((await self._get("/v1/keys")).content).sealing_key.public
+        return (await self._follow_keys()).sealing_key.public
 
     async def newest_model(self, plan_id: str) -> Model:
         """The model that is published now."""
-        return (await self._read_newest(plan_id)).model
+        return (await self.fetch_newest(plan_id)).model
 
     async def head(self, plan_id: str, start: int) -> PublishedHead:
         """The newest model, and the ledger's entries from ``start`` on, chained to each other."""
-        newest = await self._read_newest(plan_id)
-        told = _read_json(await self._get(f"/v1/plans/{plan_id}/ledger?from={start}"))
-        return PublishedHead(newest, _read_entries(told, start))
+        newest = await self.fetch_newest(plan_id)
+        told = await self.get(f"/v1/plans/{plan_id}/ledger?from={start}")
+        entries = read_public_ledger(told, plan_id, start)
+        return PublishedHead(newest.signed, tuple(entries))
 
-    async def _read_newest(self, plan_id: str) -> SignedModel:
-        return await self._read_model(plan_id, await self._get(f"/v1/plans/{plan_id}/model"))
+    async def fetch_newest(self, plan_id: str) -> PublishedDocument:
+        """The same with its bytes."""
+        return await self._read_model(plan_id, await self.get(f"/v1/plans/{plan_id}/model"))
 
-    async def require_published(self, plan_id: str, learnt: LearntModel) -> None:
+    async def fetch_model(self, plan_id: str, model_hash: str) -> PublishedDocument:
+        """What is published under that hash."""
+        return await self._read_model(plan_id, await self.get(f"/v1/models/{model_hash}"))
+
+    async def require_published(self, plan_id: str, learnt: LearntModel) -> PublishedDocument:
         """Refuse what the analyzer says it has learnt unless that is published and signed."""
-        answer = await self._get(f"/v1/models/{learnt.model_hash}")
-        model = (await self._read_model(plan_id, answer)).model
+        found = await self.fetch_model(plan_id, learnt.model_hash)
+        model = found.model
         if (model.version, model.hash) != (learnt.model_version, learnt.model_hash):
             raise DocumentError(f"the analyzer published {model.hash}, not {learnt.model_hash}")
+        return found
 
     async def send(self, released: ReleasedBatch) -> LearntModel | OpenedReports:
         """Hand on a batch; sending the same bytes again is answered the same."""
@@ -115,8 +140,16 @@ class AnalyzerClient:
             raise UndeliveredError(Reason.MALFORMED.code, "the analyzer asks for another share")
         return outcome
 
-    async def _get(self, place: str) -> httpx.Response:
-        return await self._request(self._http.build_request("GET", place))
+    async def get(self, place: str) -> bytes:
+        """The bytes of a public document, not believed yet."""
+        return (await self._request(self._http.build_request("GET", place))).content
+
+    async def _follow_keys(self) -> KeyList:
+        """The list of keys, which is trusted from here on."""
+        text = await self.get("/v1/keys")
+        found = self._trust.take(text)
+        self.key_list = text
+        return found
 
     async def _post(self, place: str, body: bytes, headers: dict[str, str]) -> Any:
         request = self._http.build_request("POST", place, content=body, headers=headers)
@@ -132,18 +165,18 @@ class AnalyzerClient:
             raise _read_refusal(response)
         return response
 
-    async def _read_model(self, plan_id: str, response: httpx.Response) -> SignedModel:
-        found = await self._verify_model(response.content)
-        if found.model.plan_id != plan_id:
-            raise DocumentError(f"the analyzer's model is for plan {found.model.plan_id}")
-        return found
+    async def _read_model(self, plan_id: str, text: bytes) -> PublishedDocument:
+        signed = await self._verify_model(text)
+        if signed.model.plan_id != plan_id:
+            raise DocumentError(f"the analyzer's model is for plan {signed.model.plan_id}")
+        return PublishedDocument(signed, text)
 
     async def _verify_model(self, text: bytes) -> SignedModel:
         """A model signed by a key that we know, or that those we know vouch for by now."""
         try:
             return signed_documents.verify_model(text, self._trust.keys)
         except SignatureError:
-            self._trust.take((await self._get("/v1/keys")).content)
+            await self._follow_keys()
             return signed_documents.verify_model(text, self._trust.keys)
 
 
@@ -163,22 +196,6 @@ def _read_json(response: httpx.Response) -> Any:
         return response.json()
     except ValueError as error:
         raise UndeliveredError(Reason.MALFORMED.code, "the analyzer's answer is no JSON") from error
-
-
-def _read_entries(answer: Any, start: int) -> tuple[LedgerEntry, ...]:
-    """Entries of a ledger, if each is followed by the next."""
-    try:
-        contents = [{**one} for one in answer["entries"]]
-        hashes = [one.pop("hash") for one in contents]
-        entries = tuple(LedgerEntry.from_content(one) for one in contents)
-    except (KeyError, TypeError) as error:
-        raise UndeliveredError(Reason.MALFORMED.code, "the analyzer's ledger is damaged") from error
-    places = list(range(start, start + len(entries)))
-    if [one.sequence for one in entries] != places or [one.hash for one in entries] != hashes:
-        raise DocumentError("the analyzer's ledger is not in order")
-    if [one.previous for one in entries[1:]] != hashes[:-1]:
-        raise DocumentError("the analyzer's ledger is broken")
-    return entries
 
 
 def _read_outcome(answer: Any) -> LearntModel | OpenedReports:

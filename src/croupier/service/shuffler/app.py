@@ -24,6 +24,7 @@ from croupier.service.shuffler.courier import Courier
 from croupier.service.shuffler.decrypt_pool import DecryptPool
 from croupier.service.shuffler.group_commit import GroupCommit
 from croupier.service.shuffler.metrics import ShufflerMetrics
+from croupier.service.shuffler.mirrored_documents import MirroredDocuments, mirror_routes
 from croupier.service.shuffler.open_batch import OpenBatch
 from croupier.service.shuffler.parts import ShufflerParts
 from croupier.service.shuffler.rows import BatchState
@@ -151,11 +152,13 @@ class ShufflerApp:
     # Everything else
 
     def _routes(self) -> list[Route]:
+        documents = MirroredDocuments(self.parts.database)
         return [
             *responses.common_routes(
                 self._blockers, self._metrics, shuffler_api(), lambda: self.trouble
             ),
             Route("/v1/keys", self._keys),
+            *mirror_routes(documents, self.parts.plan.id, self.open_batch.read),
             Route("/v1/plans/{plan}/batch", self._batch),
             # Uploads never come here; the router says which method is offered.
             Route("/v1/plans/{plan}/reports", responses.answer_healthy, methods=["POST"]),

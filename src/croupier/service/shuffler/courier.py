@@ -10,7 +10,7 @@ import asyncio
 import math
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -23,10 +23,11 @@ from croupier.service.http import logs
 from croupier.service.http.metrics import INTERNAL
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.keys.peer_keys import PeerKeys
+from croupier.service.keys.published_reader import PublishedReader
 from croupier.service.messages import signed_documents
 from croupier.service.messages.sealing import NO_PUBLIC_KEY
 from croupier.service.messages.signed_documents import signed_share
-from croupier.service.settings import ShortBatchPolicy
+from croupier.service.settings import PeerSettings, ShortBatchPolicy
 from croupier.service.shuffler.agreement import first_entry_to_compare
 from croupier.service.shuffler.analyzer_client import (
     AnalyzerClient,
@@ -36,13 +37,19 @@ from croupier.service.shuffler.analyzer_client import (
     reason_of,
 )
 from croupier.service.shuffler.metrics import ShufflerMetrics
+from croupier.service.shuffler.mirror import AnalyzerMirror, WitnessMirror
+from croupier.service.shuffler.mirrored_documents import MirroredDocuments
 from croupier.service.shuffler.open_batch import OpenBatch
 from croupier.service.shuffler.parts import ShufflerParts
 from croupier.service.shuffler.rows import Basis, BatchRow, BatchState, ReleasedBatch
+from croupier.service.startup import read_peer_keys
 from croupier.service.storage.leases import Lease
 from croupier.wire import Transport
 
 Answer = TypeVar("Answer")
+
+MIRROR_EVERY, WITNESS_EVERY = 10.0, 1.0
+"""Seconds between two looks at what the analyzer announces, and at what a witness has signed."""
 
 
 class Courier:
@@ -65,12 +72,17 @@ class Courier:
         self._analyzer = AnalyzerClient(
             parts.peer_url, parts.peer_token, trust, patience, transport
         )
+        documents = MirroredDocuments(parts.database)
+        self._mirror = AnalyzerMirror(parts.plan, self._analyzer, documents, self._run_in_thread)
+        self._witness = self._make_witness_mirror(documents, transport)
         self._owner = secrets.token_hex(8)
         self._thread = ThreadPoolExecutor(1, "courier")
         self._stopping = asyncio.Event()
         self._log = logs.logger("shuffler")
         self._failures = 0
         self._compared = False
+        self._refreshed = -MIRROR_EVERY
+        self._mirror_trouble = ""
         self.trouble = ""
         self.disagreement = ""
 
@@ -79,6 +91,7 @@ class Courier:
         while not self._stopping.is_set():
             moved = await self._try_step()
             if not moved:
+                await self._refresh_mirror()
                 await self._wait()
 
     def stop(self) -> None:
@@ -88,6 +101,8 @@ class Courier:
     async def close(self) -> None:
         """Let go of connections and the thread."""
         await self._analyzer.close()
+        if self._witness is not None:
+            await self._witness.close()
         self._thread.shutdown()
 
     async def step(self) -> bool:
@@ -111,6 +126,33 @@ class Courier:
         """Take all steps that can be taken now."""
         while await self.step():
             pass
+        await self.refresh_mirror()
+
+    async def refresh_mirror(self) -> None:
+        """What is announced between two batches; trouble is noted and comes to nothing else."""
+        self._refreshed = time.monotonic()
+        found = await _try_refresh(self._mirror.refresh)
+        if self._witness is not None:
+            found = found or await _try_refresh(self._witness.refresh)
+        if found and found != self._mirror_trouble:
+            self._log.warning("mirror waits", reason=found)
+        self._mirror_trouble = found
+
+    async def _refresh_mirror(self) -> None:
+        """The same, now and then: a witness is waited for by every device."""
+        every = MIRROR_EVERY if self._witness is None else WITNESS_EVERY
+        if time.monotonic() - self._refreshed >= every:
+            await self.refresh_mirror()
+
+    def _make_witness_mirror(
+        self, documents: MirroredDocuments, transport: httpx.AsyncBaseTransport | None
+    ) -> WitnessMirror | None:
+        told = self._parts.settings.witness
+        if told is None:
+            return None
+        pinned = read_peer_keys(PeerSettings(signing_key_file=told.signing_key_file))
+        reader = PublishedReader("witness", told.url, pinned, transport)
+        return WitnessMirror(self._plan.id, reader, documents, self._run_in_thread)
 
     async def _try_step(self) -> bool:
         """A step, or a note of what went wrong."""
@@ -147,7 +189,7 @@ class Courier:
     async def _begin_plan(self) -> bool:
         """Open the plan with the model that the analyzer has published."""
         key = await self._inner_key()
-        model = await self._analyzer.newest_model(self._plan.id)
+        model = await self._mirror.begin()
         basis = Basis(model.version, model.hash, key)
         before = self._parts.settings.succeeds
         if before is None:
@@ -203,7 +245,7 @@ class Courier:
             return
         learnt = await self._deliver(released)
         key = await self._inner_key()
-        await self._analyzer.require_published(lease.plan_id, learnt)
+        await self._mirror.follow(learnt)
         basis = Basis(learnt.model_version, learnt.model_hash, key)
         await self._run_in_thread(
             partial(self._store.acknowledge, lease.plan_id, lease.batch, basis)
@@ -269,6 +311,15 @@ class Courier:
     async def _run_in_thread(self, work: Callable[[], Answer]) -> Answer:
         """Work of the store, off the event loop."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+
+async def _try_refresh(refresh: Callable[[], Awaitable[None]]) -> str:
+    """What went wrong, in a word."""
+    try:
+        await refresh()
+    except CroupierError as error:
+        return reason_of(error)
+    return ""
 
 
 def _random_factor() -> float:

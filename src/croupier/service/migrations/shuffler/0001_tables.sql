@@ -103,3 +103,11 @@ CREATE TABLE masks (
     mask BIGINT NOT NULL,               -- mod 2^32
     PRIMARY KEY (plan, channel)
 );
+
+-- What the analyzer published, byte for byte: public, and kept for good.
+CREATE TABLE mirror (
+    plan TEXT NOT NULL,
+    name TEXT NOT NULL,
+    document BYTEA NOT NULL,
+    PRIMARY KEY (name, plan)
+);
