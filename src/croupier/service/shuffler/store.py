@@ -19,7 +19,7 @@ from croupier.service.messages.transports import BitsTransport, PlanTransport
 from croupier.service.shuffler import acceptance, attempts, plan_lifecycle, rows, transitions
 from croupier.service.shuffler.acceptance import Upload
 from croupier.service.shuffler.rows import Basis, BatchRow, BatchState, PlanRow, ReleasedBatch
-from croupier.service.shuffler.shuffling import CarriedSizes, read_held, shuffle_batch
+from croupier.service.shuffler.shuffling import CarriedSizes, prepare_release, read_held
 from croupier.service.storage import dropped_attempts, leases, ledger
 from croupier.service.storage.database import Database, Transaction
 from croupier.service.storage.leases import Lease
@@ -197,9 +197,8 @@ class ShufflerStore:
                 return transitions.read_released(transaction, batch)
             sizes = self._carried_sizes(transaction, plan_id)
             payloads = transitions.read_payloads(transaction, batch)
-            held = read_held(transaction, plan_id)
-        made, held = shuffle_batch(sizes, batch.index, payloads, held)
-        packed = sizes.transport.pack(made, batch.binding(sizes.transport.kind))
+            binding, held = batch.binding(sizes.transport.kind), read_held(transaction, plan_id)
+            packed, held = prepare_release(sizes, binding, payloads, held)
         signature = self._sign(packed.body)
         with self._database.transaction() as transaction:
             now = rows.lock_newest_batch(transaction, plan_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,14 +11,16 @@ import numpy as np
 from croupier import wire
 from croupier.plan import Plan
 from croupier.service.http.reasons import Reason, Refusal
-from croupier.service.messages import share_counts
+from croupier.service.messages import released_counts
 from croupier.service.messages.transports import PackedBatch
 from croupier.service.shuffler import attempts, plan_lifecycle
 from croupier.service.shuffler.rows import Basis, BatchRow, BatchState, ReleasedBatch
-from croupier.service.shuffler.shuffling import write_held
+from croupier.service.shuffler.shuffling import Held, write_held
 from croupier.service.storage import ledger
 from croupier.service.storage.database import DatabaseError, Transaction
-from croupier.shuffler import Messages
+
+READ_AT_ONCE = 256
+"""Reports in memory."""
 
 MODULUS = 2**32
 """Masks are 32-bit words."""
@@ -54,14 +56,19 @@ def _require_complete(transaction: Transaction, batch: BatchRow) -> None:
         raise DatabaseError(f"{found}, not {batch.size}")
 
 
-def read_payloads(transaction: Transaction, batch: BatchRow) -> list[bytes]:
-    """The reports of a sealed batch, in an order that says nothing."""
-    rows = transaction.all(
-        "SELECT payload FROM reports WHERE plan = ? AND batch = ? ORDER BY id",
+def read_payloads(transaction: Transaction, batch: BatchRow) -> Iterator[bytes]:
+    """The reports of a sealed batch, some at a time, in an order that says nothing."""
+    last = b""
+    while rows := transaction.all(
+        "SELECT id, payload FROM reports WHERE plan = ? AND batch = ? AND id > ? "
+        "ORDER BY id LIMIT ?",
         batch.plan_id,
         batch.index,
-    )
-    return [bytes(payload) for (payload,) in rows]
+        last,
+        READ_AT_ONCE,
+    ):
+        yield from (bytes(payload) for _, payload in rows)
+        last = bytes(rows[-1][0])
 
 
 def store_release(
@@ -70,7 +77,7 @@ def store_release(
     batch: BatchRow,
     packed: PackedBatch,
     signature: str,
-    held: Messages,
+    held: Held,
 ) -> None:
     """Store the released bytes, their ledger entry and the channels that stay open.
 
@@ -140,9 +147,9 @@ def release_share_sum(
 
     The other masks are added to those of the batches before, and are released with none alone.
     """
-    counted = share_counts.additive_release(plan, batch.index).counted
+    counted = released_counts.additive_release(plan, batch.index).counted
     total = _add_waiting_masks(transaction, plan.id, counted, masks)
-    closing = share_counts.closing_channels(plan, batch.index)
+    closing = released_counts.closing_channels(plan, batch.index)
     share = wire.encode_words(np.array([total.pop(name) for name in closing], np.uint32))
     _store_waiting_masks(transaction, plan.id, total)
     _charge_batch(transaction, plan, batch, read_released(transaction, batch).body)
