@@ -45,6 +45,11 @@ class Release(ABC):
         return REAL_BITS * self.layout.size
 
     @property
+    def report_weight(self) -> float:
+        """How far one well-formed report can move the vector's sums, over an honest one's most."""
+        return math.inf
+
+    @property
     @abstractmethod
     def privacy_noise_std(self) -> float:
         """Noise added for privacy on one coordinate of the batch sum."""
