@@ -11,14 +11,19 @@ process and the clock depends on the disk and on what else runs. Many in a reque
 reports per second by the clock, since helper processes open their seals on other cores, which is
 faster and not less work. Processor time is that of a server and of its helpers. How fast seals are
 opened with nothing around it is printed too.
+
+Then the gap: both services run, one batch of ``--users`` reports is filled, and the time from the
+last accepted report until the next batch is open is printed, with the shuffler's peak of memory.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
 import os
+import re
 import secrets
 import signal
 import sqlite3
@@ -33,6 +38,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 
@@ -42,6 +48,7 @@ from croupier.client import Client
 from croupier.plan import Plan
 from croupier.service.account_settings import AccountPolicy
 from croupier.service.admin.deployment_files import DeploymentFiles, write_deployment
+from croupier.service.demo.local_services import LocalServices
 from croupier.service.http import server
 from croupier.service.http.connections import ConnectionLimits
 from croupier.service.messages import sealing
@@ -56,6 +63,9 @@ from croupier.wire import Record, Transport
 
 PER_REQUEST = 32
 LEAST_OF_BARE, LEAST_BATCHED = 0.4, 4.0
+LONGEST_GAP, MOST_MEMORY = 2.0, 300.0
+"""Seconds without an open batch, and megabytes of the shuffler."""
+UPLOADED_AT_ONCE = 250
 LONGEST = 120.0
 """Seconds after which a load is given up."""
 
@@ -232,7 +242,7 @@ def records(plan: Plan, basis: Basis, public: bytes, count: int) -> Iterator[byt
     """Reports of ``count`` users, sealed one by one."""
     device = Client(plan)
     device.update(Analyzer(plan).model)
-    messages = device.report(np.full(plan.layout.dim, 0.4), 1.0).messages
+    messages = device.report(np.full(plan.layout.dim, 0.9 / plan.layout.dim**0.5), 1.0).messages
     payload = wire.encode_report(plan.shapes(0), messages)
     bound = binding(plan, basis)
     key = X25519PublicKey.from_public_bytes(public)
@@ -337,6 +347,74 @@ def report(found: dict[str, list[Measured]]) -> int:
     return 0 if ratio >= LEAST_OF_BARE and gain >= LEAST_BATCHED else 1
 
 
+# The gap
+
+
+def gap_plan(users: int, dim: int) -> Plan:
+    return Plan.calibrate(
+        "vector-sum", dim=dim, batch_size=users, horizon=2 * users, epsilon=1.0, delta=1e-6,
+        batches="fixed",
+    )  # fmt: skip
+
+
+def bench_gap(users: int, dim: int, directory: str | None) -> int:
+    """Seconds from the last accepted report to the next open batch, with real processes."""
+    made = gap_plan(users, dim)
+    with (
+        tempfile.TemporaryDirectory(dir=directory) as place,
+        LocalServices(Path(place), made, more="", first="") as services,
+        httpx.Client(base_url=services.url("shuffler"), trust_env=False, timeout=LONGEST) as http,
+    ):
+        asked = f"/v1/plans/{made.id}/batch"
+        offer = _await_open(http, asked, 0)
+        basis = Basis(offer["model_version"], offer["model_hash"])
+        sealed = records(made, basis, bytes.fromhex(offer["key"]), users)
+        bodies = _joined(sealed, UPLOADED_AT_ONCE)
+        for body in bodies:
+            answer = http.post(f"/v1/plans/{made.id}/reports", content=body).raise_for_status()
+            if answer.json()["failures"]:
+                raise RuntimeError(f"refused: {answer.text[:300]}")
+        accepted = time.perf_counter()
+        _await_open(http, asked, 1)
+        seconds = time.perf_counter() - accepted
+        memory = {role: _peak(process.pid) for role, process in services.processes.items()}
+    print(f"\nbetween two batches of {users:,} reports, dim {dim}:")
+    print(f"  no batch open: {_at_most(seconds, LONGEST_GAP, 's')}")
+    print(f"  peak of the shuffler: {_at_most(memory['shuffler'], MOST_MEMORY, 'MB')}")
+    print(f"  peak of the analyzer: {memory['analyzer']:.0f} MB")
+    return 0 if seconds <= LONGEST_GAP and memory["shuffler"] <= MOST_MEMORY else 1
+
+
+def _joined(sealed: Iterator[bytes], count: int) -> list[bytes]:
+    bodies: list[bytes] = []
+    while body := b"".join(itertools.islice(sealed, count)):
+        bodies.append(body)
+    return bodies
+
+
+def _await_open(http: httpx.Client, place: str, index: int) -> dict[str, Any]:
+    """What devices are told of the batch, once it is open."""
+    end = time.monotonic() + LONGEST
+    while time.monotonic() < end:
+        answer = http.get(place)
+        if answer.is_success and answer.json()["batch"] >= index:
+            told: dict[str, Any] = answer.json()
+            return told
+        time.sleep(0.01)
+    raise RuntimeError(f"batch {index} does not open: {answer.text[:300]}")
+
+
+def _peak(pid: int) -> float:
+    """Megabytes that a process has had at most."""
+    (line,) = re.findall(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    return int(line) / 1024
+
+
+def _at_most(found: float, goal: float, unit: str) -> str:
+    verdict = "met" if found <= goal else "MISSED"
+    return f"{found:.3g} {unit} (goal: at most {goal:g} {unit}, {verdict})"
+
+
 def _verdict(found: float, goal: float) -> str:
     return f"{found:.2f} (goal: at least {goal:g}, {'met' if found >= goal else 'MISSED'})"
 
@@ -354,6 +432,9 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command")
     for name, number in (("bare", 1), ("shuffler", 1), ("load", 5)):
         commands.add_parser(name).add_argument("told", nargs=number)
+    commands.add_parser("gap", help="only the time without an open batch")
+    parser.add_argument("--users", type=int, default=20_000, help="reports of a batch, for the gap")
+    parser.add_argument("--dim", type=int, default=20, help="of the plan, for the gap")
     parser.add_argument("--reports", type=int, default=2400, help="single posts in a round")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--connections", type=int, default=64)
@@ -367,8 +448,11 @@ def main() -> int:
     elif arguments.command == "load":
         port, path, bodies, size, connections = arguments.told
         load(int(port), path, Path(bodies), int(size), int(connections))
+    elif arguments.command == "gap":
+        return bench_gap(arguments.users, arguments.dim, arguments.directory)
     else:
-        return bench(arguments)
+        met = bench(arguments), bench_gap(arguments.users, arguments.dim, arguments.directory)
+        return max(met)
     return 0
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from croupier import wire
+from croupier import packing, wire
 from croupier.analyzer import Analyzer
 from croupier.client import Client
 from croupier.coins import SystemCoins
@@ -93,6 +93,38 @@ def test_a_batch_is_read_back_bit_for_bit(report: tuple[Shapes, Messages]) -> No
     header, found = wire.decode_batch(shapes, wire.encode_batch(HEADER, shapes, messages))
     assert header == HEADER
     assert same(found, messages)
+
+
+@given(st.dictionaries(st.text(max_size=4), bits, max_size=6), st.data())
+def test_counts_are_read_back_and_fill_eight_bytes_each(shapes: Shapes, data: Any) -> None:
+    counts = {name: data.draw(st.integers(0, rows)) for name, ((rows, _), _) in shapes.items()}
+    sent = wire.encode_counts(HEADER, shapes, counts)
+    assert len(sent) == wire.counts_length(shapes) == 66 + 8 * len(shapes)
+    assert wire.decode_counts(shapes, sent) == (HEADER, counts)
+
+
+def test_counts_of_other_channels_or_beyond_their_bits_are_not_encoded() -> None:
+    shapes: Shapes = {"a": ((9, 1), "|u1")}
+    with pytest.raises(ValueError, match=r"counts must be for \['a'\], got \['b'\]"):
+        wire.encode_counts(HEADER, shapes, {"b": 1})
+    for wrong in (-1, 10):
+        with pytest.raises(WireError, match=f"ones of 'a' must be 0 to 9, got {wrong}"):
+            wire.encode_counts(HEADER, shapes, {"a": wrong})
+
+
+@given(st.integers(0, 20), st.integers(0, 600), st.integers(0, 2**32 - 1))
+def test_ones_are_counted_place_by_place(count: int, reports: int, seed: int) -> None:
+    """Also where more reports have a one than fit in a byte."""
+    rows = (np.random.default_rng(seed).random((reports, count)) < 0.9).astype(np.uint8)
+    payloads = [packing.pack(row) for row in rows]
+    assert packing.count_ones(payloads, count).tolist() == rows.sum(axis=0).tolist()
+
+
+def test_what_is_counted_is_read_as_strictly_as_one_report() -> None:
+    for wrong, reason in ((b"\x01", "wrong-length"), (b"\x00\x02", "bad-padding")):
+        with pytest.raises(WireError) as refused:
+            packing.count_ones([b"\x00\x00", wrong], 9)
+        assert refused.value.reason == reason
 
 
 @given(many_shapes, st.data())
@@ -357,10 +389,8 @@ def test_known_records() -> None:
         assert refused.value.reason == bad["reason"], bad["why"]
 
 
-@pytest.mark.parametrize("case", VECTORS["batches"], ids=lambda case: case["name"])
-def test_known_batches(case: Any) -> None:
-    shapes, told = shapes_from(case["shapes"]), case["header"]
-    header = BatchHeader(
+def header_from(told: Any) -> BatchHeader:
+    return BatchHeader(
         Transport(told["transport"]),
         told["plan_id"],
         told["batch"],
@@ -368,6 +398,23 @@ def test_known_batches(case: Any) -> None:
         told["model_hash"],
         bytes.fromhex(told["key_id"]),
     )
+
+
+@pytest.mark.parametrize("case", VECTORS["counts"], ids=lambda case: case["name"])
+def test_known_counts(case: Any) -> None:
+    shapes, header = shapes_from(case["shapes"]), header_from(case["header"])
+    assert wire.encode_counts(header, shapes, case["counts"]).hex() == case["bytes"]
+    found = wire.decode_counts(shapes, bytes.fromhex(case["bytes"]))
+    assert found == (header, case["counts"])
+    for bad in case["bad"]:
+        with pytest.raises(WireError) as refused:
+            wire.decode_counts(shapes, bytes.fromhex(bad["bytes"]))
+        assert refused.value.reason == bad["reason"], bad["why"]
+
+
+@pytest.mark.parametrize("case", VECTORS["batches"], ids=lambda case: case["name"])
+def test_known_batches(case: Any) -> None:
+    shapes, header = shapes_from(case["shapes"]), header_from(case["header"])
     messages = messages_from(case["messages"], shapes)
     assert wire.encode_batch(header, shapes, messages).hex() == case["bytes"]
     found, decoded = wire.decode_batch(shapes, bytes.fromhex(case["bytes"]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,17 +10,28 @@ import numpy as np
 from croupier.errors import RefusedError
 from croupier.model import Model, ReleasedSums
 from croupier.plan import Plan
+from croupier.plausibility import Plausibility, examine
 from croupier.protocols.base import RunningSum, require_protocol
+from croupier.protocols.selected_sums import SelectedSums, alone
 from croupier.shuffler import Batch
 
 
 class Analyzer:
     """Learns from one released batch after the other (Algorithm 1, lines 13 to 17)."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, left_out: Collection[int] = ()) -> None:
+        """``left_out`` are batches that are charged like others, and not learnt from."""
         self._plan = plan
         self._protocol = require_protocol(plan.mechanism)
-        self._running: RunningSum = self._protocol.running_sum()
+        self.left_out = frozenset(left_out)
+        self._running: RunningSum = (
+            SelectedSums(self._protocol, self.left_out)
+            if self.left_out
+            else self._protocol.running_sum()
+        )
+        self._before = ReleasedSums(
+            np.zeros(plan.layout.dim), np.zeros((plan.layout.dim,) * 2), 0, 0, 0.0
+        )
         first = plan.policy.first_model(plan.layout.dim)
         self._model = replace(first, plan_id=plan.id)
         self._repairs = self._model.repairs
@@ -29,10 +40,15 @@ class Analyzer:
 
     @classmethod
     def resume(
-        cls, plan: Plan, released: Sequence[np.ndarray], model: Model, repairs: int
+        cls,
+        plan: Plan,
+        released: Sequence[np.ndarray],
+        model: Model,
+        repairs: int,
+        left_out: Collection[int] = (),
     ) -> Analyzer:
         """The analyzer after the batches of these sums, with the model that it has published."""
-        analyzer = cls(plan)
+        analyzer = cls(plan, left_out)
         for index, sums in enumerate(released):
             analyzer._sums(index, sums)
         analyzer._model, analyzer._repairs = model, repairs
@@ -64,12 +80,39 @@ class Analyzer:
         released = self._protocol.release(batch.index).analyze(batch.messages)
         return self.learn(batch.index, np.asarray(released))
 
-    def learn(self, index: int, released: np.ndarray) -> Model:
-        """The same from what was analysed of the batch."""
+    def examine(self, index: int, released: np.ndarray) -> Plausibility | None:
+        """Whether honest users could have added up to the next batch; nothing is learnt from it.
+
+        None where what the batch adds cannot be seen alone.
+        """
         self._expect(index)
-        fresh = self._plan.policy.model(self._sums(index, released))
+        found = alone(self._protocol, index, released)
+        if found is None:
+            return None
+        (own, variance), users, before = found, self._plan.users(index), self._before
+        noise = before.noise_variance + variance
+        batch = running_sums(self._plan, own, variance, 1, users)
+        after = ReleasedSums(
+            before.vector + batch.vector,
+            before.matrix + batch.matrix,
+            before.users + users,
+            index + 1,
+            noise,
+        )
+        return examine(self._plan.layout, before, batch, after)
+
+    def learn(self, index: int, released: np.ndarray, renew: bool = False) -> Model:
+        """The same from what was analysed of the batch, unless it is one of those left out.
+
+        ``renew`` publishes whatever is known now: the batches that are in are others than before.
+        """
+        self._expect(index)
+        sums = self._sums(index, released)
+        if index in self.left_out and not renew:
+            return self._model
+        fresh = self._plan.policy.model(sums)
         self._repairs += fresh.repairs
-        if self._plan.publication.due(self._model, fresh):
+        if renew or self._plan.publication.due(self._model, fresh):
             self._model = replace(fresh, plan_id=self._plan.id, previous=self._model.hash)
         return self._model
 
@@ -79,9 +122,10 @@ class Analyzer:
 
     def _sums(self, index: int, released: np.ndarray) -> ReleasedSums:
         total, variance = self._running.add(index, released)
-        self._users += self._plan.users(index)
+        self._users += 0 if index in self.left_out else self._plan.users(index)
         self._batch = index + 1
-        return running_sums(self._plan, total, variance, self._batch, self._users)
+        self._before = running_sums(self._plan, total, variance, self._batch, self._users)
+        return self._before
 
 
 def running_sums(

@@ -134,7 +134,7 @@ class Layout:
     def low(self) -> Floats:
         """The least value of each coordinate, rounded down to a whole number of units."""
         rows, columns = self.triangle
-        vector = np.full(self.dim, -self._largest_entry if self.scaled else -1.0)
+        vector = np.full(self.dim, -self.largest_entry if self.scaled else -1.0)
         if not self.scaled:
             return np.concatenate([vector, np.full(rows.size, -1.0)])
         half = self.norm**2 / 2
@@ -149,10 +149,10 @@ class Layout:
             return np.ones(self.size)
         square = self.norm**2
         matrix = np.where(rows == columns, square, square / 2) * self.stretch
-        return _units_up(np.concatenate([np.full(self.dim, self._largest_entry), matrix]))
+        return _units_up(np.concatenate([np.full(self.dim, self.largest_entry), matrix]))
 
     @property
-    def _largest_entry(self) -> float:
+    def largest_entry(self) -> float:
         """Of phi*y, or of phi*(y - 1/2)."""
         return self.norm * (1 - self.offset)
 
@@ -177,7 +177,7 @@ class Layout:
         """
         norm, weight, half = self.norm**2, self.weight**2, (1 - self.offset) ** 2
         if 2 * weight * norm <= half:
-            return 2 * self._largest_entry
+            return 2 * self.largest_entry
         return math.sqrt(2 * half * norm + 2 * weight * norm**2 + half**2 / (2 * weight))
 
     @property

@@ -5,7 +5,7 @@ The part of ``croupier.wire`` that knows nothing of reports, records or batches.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -18,6 +18,9 @@ from croupier.shuffler import Messages, Shapes
 
 MOST = 2**32 - 1
 """Counts and indices are 32-bit."""
+
+MOST_IN_A_BYTE = 255
+"""So many bits add up in a byte."""
 
 WRONG_LENGTH = "wrong-length"
 BAD_PADDING = "bad-padding"
@@ -113,6 +116,26 @@ def decode_each(parts: Mapping[str, Channel], data: bytes) -> dict[str, NDArray[
 def packed_length(count: int) -> int:
     """Bytes of ``count`` bits."""
     return -(-count // 8)
+
+
+def count_ones(payloads: Sequence[bytes], count: int) -> NDArray[np.int64]:
+    """How many of the payloads, each of ``count`` packed bits, have a one at each place.
+
+    Payloads are never read one by one; what ``unpack`` refuses in any of them is refused.
+    """
+    for payload in payloads:
+        exact("bits", payload, packed_length(count))
+    together = np.frombuffer(b"".join(payloads), np.uint8).reshape(
+        len(payloads), packed_length(count)
+    )
+    if count % 8 and np.any(together[:, -1] >> count % 8):
+        raise WireError(BAD_PADDING, f"the last byte has bits set beyond the {count} that count")
+    ones = np.zeros(count, np.int64)
+    for start in range(0, len(together), MOST_IN_A_BYTE):
+        few = together[start : start + MOST_IN_A_BYTE]
+        bits = np.unpackbits(few, axis=1, count=count, bitorder="little")
+        ones += bits.sum(axis=0, dtype=np.uint8)
+    return ones
 
 
 def pack(bits: NDArray[np.uint8]) -> bytes:

@@ -200,6 +200,11 @@ class Plan:
         """Noise on a first batch's sum below which no analysis can meet the budget, if known."""
         return self.mechanism.noise_floor(self.budget, self.terms)
 
+    @property
+    def report_weight(self) -> float:
+        """Honest reports that one hostile report can weigh in the worst batch; infinite if any."""
+        return max(release.report_weight for release in self.mechanism.releases)
+
     def shapes(self, index: int) -> Shapes:
         """What a report of batch ``index`` looks like, whatever the data: that of phi = 0."""
         release = self.release(index)

@@ -8,7 +8,7 @@ No cryptography and no input or output here; ``docs/wire.md`` has the layouts an
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
@@ -34,6 +34,9 @@ from croupier.packing import (
 )
 from croupier.shuffler import Messages, Shapes
 
+Counts = Mapping[str, int]
+"""Channel of bits to how many are ones."""
+
 VERSION = 1
 PLAN_ID, MODEL_HASH, KEY_ID, REPORT_ID, ACCOUNT = 16, 32, 8, 16, 32
 """Bytes of each identifier."""
@@ -42,6 +45,7 @@ NO_KEY = bytes(KEY_ID)
 
 _RECORD = struct.Struct(f"<BB{KEY_ID}sI{MODEL_HASH}s{REPORT_ID}s{ACCOUNT}s")
 _BATCH = struct.Struct(f"<BB{PLAN_ID}sII{MODEL_HASH}s{KEY_ID}s")
+_COUNT = struct.Struct("<Q")
 _NO_BITS = np.zeros((0, 1), np.uint8)
 
 
@@ -198,6 +202,43 @@ def decode_batch(shapes: Shapes, data: bytes) -> tuple[BatchHeader, Messages]:
     """The header, and the rows ``(count, width)`` of the channels that this batch closes."""
     header = decode_batch_header(data)
     return header, decode_each(channels(shapes), data[_BATCH.size :])
+
+
+def encode_counts(header: BatchHeader, shapes: Shapes, counts: Counts) -> bytes:
+    """A released batch of bits: its header, then the ones of each channel in order of ``shapes``.
+
+    A uniformly permuted channel of bits says its number of ones and nothing else.
+    """
+    if counts.keys() != shapes.keys():
+        raise ValueError(f"counts must be for {list(shapes)}, got {list(counts)}")
+    found = [_possible(name, shapes, counts[name]) for name in shapes]
+    return _encode_header(header) + b"".join(_COUNT.pack(count) for count in found)
+
+
+def decode_counts(shapes: Shapes, data: bytes) -> tuple[BatchHeader, Counts]:
+    """The header, and the ones of the channels of bits that this batch closes."""
+    header = decode_batch_header(data)
+    exact("batch", data, counts_length(shapes))
+    found = (count for (count,) in _COUNT.iter_unpack(data[_BATCH.size :]))
+    return header, {name: _possible(name, shapes, next(found)) for name in shapes}
+
+
+def _possible(name: str, shapes: Shapes, count: int) -> int:
+    """A number of ones that the channel has bits for."""
+    (most, _), _ = shapes[name]
+    if not 0 <= count <= most:
+        raise WireError(MALFORMED, f"ones of {name!r} must be 0 to {most}, got {count}")
+    return count
+
+
+def batch_length(shapes: Shapes) -> int:
+    """Bytes of a released batch of these rows."""
+    return _BATCH.size + sum(one.length for one in channels(shapes).values())
+
+
+def counts_length(shapes: Shapes) -> int:
+    """Bytes of a released batch of the counts of these rows."""
+    return _BATCH.size + _COUNT.size * len(shapes)
 
 
 def decode_batch_header(data: bytes) -> BatchHeader:

@@ -17,7 +17,7 @@ from croupier import wire
 from croupier.plan import Plan
 from croupier.service.analyzer.rows import PublishedModel
 from croupier.service.http.reasons import Reason, Refusal
-from croupier.service.messages import share_counts, shares
+from croupier.service.messages import released_counts, shares
 from croupier.service.messages.sealing import Binding
 from croupier.service.messages.transports import SharesTransport
 from croupier.service.shuffler.acceptance import Upload
@@ -51,7 +51,7 @@ SPOILING = 20
 
 def one_hot_shares(batch: BatchRow, user: int) -> bytes:
     """What the shuffler holds of a user who counts 1 in their coordinate of every level."""
-    counted = share_counts.additive_release(TREE, batch.index).counted
+    counted = released_counts.additive_release(TREE, batch.index).counted
     counts = np.zeros(len(counted), np.int64)
     counts[user::SIZE] = 1
     place = (batch.plan_id, batch.index, batch.model_version, batch.model_hash)

@@ -90,9 +90,18 @@ def opened(plan: Plan, released: ReleasedBatch) -> Batch:
     return Batch(plan.id, header.batch, messages)
 
 
+def ones(plan: Plan, released: ReleasedBatch) -> dict[str, int]:
+    """The counts of a released batch of bits."""
+    shapes = BitsTransport(plan).released_shapes(released.batch)
+    return dict(wire.decode_counts(shapes, released.body)[1])
+
+
 def learn(analyzer: AnalyzerStore, plan: Plan, released: ReleasedBatch) -> PublishedModel:
     header = wire.decode_batch_header(released.body)
     digest = hashlib.sha256(released.body).digest()
+    if BitsTransport(plan).counts:
+        place = (plan.id, released.batch, header.model_hash)
+        return analyzer.receive_counts(ones(plan, released), *place, digest)
     return analyzer.receive(opened(plan, released), header.model_hash, digest)
 
 

@@ -37,6 +37,7 @@ HEADER = BatchHeader(Transport.BITS, "0f" * 16, 3, 2, "cd" * 32)
 RECORD = Record(Transport.BITS, bytes(8), 6, "cd" * 32, bytes(16), bytes(32), b"sealed")
 MODEL = Model("ucb", np.array([0.1, 2.0]), np.eye(2), 1.5, 1, 10, plan_id="ab" * 16)
 SEALED_ROWS = sealing.seal_rows(SHAPES, MESSAGES, KEY.public_key(), BINDING)
+BIT_SHAPES: Shapes = {"a": ((9, 1), "|u1"), "b": ((300, 1), "|u1")}
 SHARED = shares.share_report(np.array([1, 2]), KEY.public_key(), BINDING)[shares.REPORT]
 JOB = unsealing.DecryptJob(
     KEY,
@@ -79,6 +80,11 @@ DECODERS = {
     "batch": Decoder(
         lambda data: wire.decode_batch(SHAPES, data),
         wire.encode_batch(HEADER, SHAPES, MESSAGES),
+        WireError,
+    ),
+    "counts": Decoder(
+        lambda data: wire.decode_counts(BIT_SHAPES, data),
+        wire.encode_counts(HEADER, BIT_SHAPES, {"a": 4, "b": 0}),
         WireError,
     ),
     "batch header": Decoder(wire.decode_batch_header, wire.encode_batch(HEADER, {}, {}), WireError),

@@ -14,7 +14,7 @@ from croupier.analyzer import Analyzer
 from croupier.client import Client
 from croupier.plan import Plan
 from croupier.service.analyzer.store import AnalyzerStore
-from croupier.service.messages import share_counts, shares
+from croupier.service.messages import released_counts, shares
 from croupier.service.messages.sealing import OVERHEAD
 from croupier.service.messages.transports import SharesTransport
 from croupier.service.shuffler.rows import Basis, BatchRow, ReleasedBatch
@@ -117,7 +117,7 @@ class Viewed:
         store.seal(self.plan.id)
         found = store.release(self.plan.id)
         assert found is not None
-        size = len(share_counts.additive_release(self.plan, index).counted)
+        size = len(released_counts.additive_release(self.plan, index).counted)
         seeds = [one[: shares.SEED] for one in payloads]
         self.masks.append(sum((shares.expand_seed(one, size) for one in seeds), np.uint32(0)))  # type: ignore[arg-type]
         share = store.share(self.plan.id, index, decided(analyzer, self.way, state, found))
@@ -136,7 +136,7 @@ class Viewed:
             return dict(transaction.all("SELECT channel, mask FROM masks"))
 
     def counts(self, index: int) -> np.ndarray:
-        release = share_counts.additive_release(self.plan, index)
+        release = released_counts.additive_release(self.plan, index)
         return np.asarray(np.sum([release.tally(one.messages) for one in self.made[index]], axis=0))
 
 
@@ -221,8 +221,8 @@ def test_a_node_whose_counts_could_wrap_around_is_refused_before_it_begins(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     plan = plan_of("concurrent-tree", levels=2, batches=4)
-    assert share_counts.node_batches(plan, 0, f"1/{plan.layout.labels[0]}") == range(2)
-    assert share_counts.node_batches(plan, 0, f"0/{plan.layout.labels[0]}") == range(1)
+    assert released_counts.node_batches(plan, 0, f"1/{plan.layout.labels[0]}") == range(2)
+    assert released_counts.node_batches(plan, 0, f"0/{plan.layout.labels[0]}") == range(1)
     rows = [shape[0] for name, (shape, _) in plan.shapes(0).items() if name.startswith("1/")]
     monkeypatch.setattr(shares, "MOST", 2 * USERS * max(rows) - 1)
     with pytest.raises(ValueError, match=f"users must keep the counts of '1/.*got {2 * USERS}"):

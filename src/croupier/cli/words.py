@@ -88,7 +88,15 @@ def _noise(plan: Plan) -> list[str]:
         f"  noise         std {first.noise_std:.6g} per coordinate of a batch sum"
         f"{_rounding(first)}{_floor(plan)}",
         f"  report        {size} bits, {bytes_words(size)}",
+        f"  one report    {_weight(plan)}",
     ]
+
+
+def _weight(plan: Plan) -> str:
+    """What a hostile user can do with a report that looks like any other."""
+    if math.isinf(plan.report_weight):
+        return "weighs without limit where it is hostile"
+    return f"weighs up to {plan.report_weight:.3g} honest ones where it is hostile; in shares, any"
 
 
 def _every_batch(plan: Plan) -> list[str]:

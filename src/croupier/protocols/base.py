@@ -188,6 +188,10 @@ class Mechanism(ABC):
         """The batches that each sum released with batch ``index`` adds up: that batch alone."""
         return (range(index, index + 1),)
 
+    def sum_variances(self, index: int) -> tuple[float, ...]:
+        """The noise variance of each sum that is released with batch ``index``."""
+        return (self.release(index).noise_std ** 2,) * len(self.covers(index))
+
     def completed(self, batches: range) -> NDArray[np.int64]:
         """How many sums are released with each of these batches."""
         return np.ones(len(batches), dtype=np.int64)

@@ -141,6 +141,11 @@ class ConcurrentTree(Protocol):
         """The nodes that batch ``index`` completes."""
         return self.tree.closing(index)
 
+    def sum_variances(self, index: int) -> tuple[float, ...]:
+        """Of each node."""
+        nodes = enumerate(self.covers(index))
+        return tuple(float(self._variance(level, node.start)) for level, node in nodes)
+
     def closing(self, index: int) -> frozenset[str]:
         """The channels of these nodes."""
         levels, labels = range(len(self.covers(index))), self.layout.labels

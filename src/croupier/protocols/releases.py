@@ -45,6 +45,11 @@ class Release(ABC):
         return REAL_BITS * self.layout.size
 
     @property
+    def report_weight(self) -> float:
+        """How far one well-formed report can move the vector's sums, over an honest one's most."""
+        return math.inf
+
+    @property
     @abstractmethod
     def privacy_noise_std(self) -> float:
         """Noise added for privacy on one coordinate of the batch sum."""
@@ -136,7 +141,8 @@ class ShuffleRelease(Release):
 class AdditiveRelease(ShuffleRelease):
     """A release whose analysis only needs whole numbers that add up over users.
 
-    Such reports can be split into shares, so that nothing but their sum is ever seen. A count is
+    Such reports can be split into shares, so that nothing but their sum is ever seen, and of bits
+    a shuffler hands on how many are ones, which is all that permuting them leaves. A count is
     released when its channel closes, added up over all batches that the channel was open in.
     """
 
@@ -148,6 +154,8 @@ class AdditiveRelease(ShuffleRelease):
     @abstractmethod
     def tally(self, messages: Messages) -> NDArray[np.int64]:
         """What is counted ``(counts,)``, of one report or of many; adds up over users.
+
+        Of a channel of bits it is the number of ones, which a shuffler that reads bits counts.
 
         Where only some channels are there, as when they close, the counts of these in order.
         """

@@ -59,6 +59,11 @@ class ConcurrentTreeRelease(AdditiveRelease):
         """Of one coordinate of a node's sum, the most of all levels; they differ by rounding."""
         return max(node.noise_std for node in self.nodes)
 
+    @property
+    def report_weight(self) -> float:
+        """In the node in which it weighs most."""
+        return max(node.report_weight for node in self.nodes)
+
     def of_levels(self, levels: int) -> ConcurrentTreeRelease:
         """The same without the levels above."""
         return replace(self, **{name: getattr(self, name)[:levels] for name in LISTS})

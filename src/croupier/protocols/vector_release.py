@@ -55,6 +55,13 @@ class VectorSumRelease(AdditiveRelease):
         return int(self.signal_bits.sum()) + self.layout.size * self.noise_bits
 
     @property
+    def report_weight(self) -> float:
+        """All bits of the vector, of signal and of noise, on one side of their middle."""
+        vector = slice(self.layout.dim)
+        reach = (self.signal_bits[vector] + self.noise_bits) / (2 * self.grid)
+        return float(np.linalg.norm(reach)) / self.layout.largest_entry
+
+    @property
     def coins(self) -> int:
         """Noise coins per label in a batch."""
         return self.users * self.noise_bits

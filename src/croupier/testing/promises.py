@@ -98,7 +98,7 @@ def _ignores_order(subject: Subject) -> Complaints:
 
 
 def _counts_add_up(subject: Subject) -> Complaints:
-    """Only of releases whose reports may travel in shares."""
+    """Only of releases whose reports may travel in shares, or as counts of their bits."""
     release = subject.release
     if not isinstance(release, AdditiveRelease):
         return
@@ -109,8 +109,18 @@ def _counts_add_up(subject: Subject) -> Complaints:
         yield f"tally must give {len(release.counted)} whole numbers, got {together!r}"
     elif not np.array_equal(np.sum(each, axis=0), together):
         yield f"the reports' tallies add up to {np.sum(each, axis=0)}, that of all is {together}"
+    elif _are_bits(reports[0]) and (ones := _ones(release, reports[0])) != each[0].tolist():
+        yield f"tally of a report of bits must be its ones {ones}, got {each[0]}"
     if unknown := set(release.counted) - set(reports[0]):
         yield f"counted names {sorted(unknown)}, which are no channels of a report"
+
+
+def _are_bits(messages: Messages) -> bool:
+    return all(rows.dtype == np.uint8 and rows.shape[1:] == (1,) for rows in messages.values())
+
+
+def _ones(release: AdditiveRelease, messages: Messages) -> list[int]:
+    return [int(np.count_nonzero(messages.get(name, ()))) for name in release.counted]
 
 
 def _settles_what_it_counts(subject: Subject) -> Complaints:

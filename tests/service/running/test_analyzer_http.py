@@ -126,7 +126,8 @@ def test_other_bytes_for_a_batch_that_was_learnt_from_are_a_conflict(
 ) -> None:
     sent = released(services)
     deliver(services, sent.body, sent.signature)
-    flipped = bytes([*sent.body[:-1], sent.body[-1] ^ 1])
+    first = len(sent.body) - 8 * services.plan.layout.size
+    flipped = sent.body[:first] + bytes([sent.body[first] ^ 1]) + sent.body[first + 1 :]
     assert reason(deliver(services, flipped)) == "id-conflict"
 
 

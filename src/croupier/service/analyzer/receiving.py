@@ -5,14 +5,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from croupier import wire
 from croupier.errors import SignatureError, WireError
-from croupier.packing import channels
 from croupier.service.analyzer.parts import AnalyzerParts
 from croupier.service.analyzer.rows import PublishedModel
 from croupier.service.http.reasons import Reason, Refusal
@@ -20,10 +20,12 @@ from croupier.service.keys.peer_keys import PeerKeys
 from croupier.service.messages import shares, signed_documents
 from croupier.service.messages.sealing import Binding, open_rows
 from croupier.service.messages.signed_documents import signed_share
-from croupier.shuffler import Batch, Messages
+from croupier.service.messages.transports import BitsTransport
+from croupier.shuffler import Batch, Messages, Shapes
 from croupier.wire import BatchHeader, Transport
 
 Answer = dict[str, Any]
+Content = TypeVar("Content")
 
 
 class BatchReceiver:
@@ -35,7 +37,7 @@ class BatchReceiver:
         self._store = parts.store
         self._keyring = parts.keyring
         self._trust = trust
-        self.length = lru_cache(8)(self._compute_length)
+        self.length = lru_cache(8)(parts.transport.released_length)
 
     def most_bytes(self) -> int:
         """Bytes of the longest batch that may come: the next one, or the last one again."""
@@ -44,21 +46,24 @@ class BatchReceiver:
         newest = last if following is None else following
         return max(self.length(newest), self.length(max(0, newest - 1)))
 
-    def _compute_length(self, index: int) -> int:
-        header = BatchHeader(self._transport.kind, self._plan.id, index, 0, "00" * 32)
-        rows = channels(self._transport.released_shapes(index)).values()
-        return len(wire.encode_batch(header, {}, {})) + sum(one.length for one in rows)
-
     def take(self, body: bytes, signature: str) -> Answer:
         """Learn from a batch, or say which of its shares opened."""
         self._verify(body, signature)
-        header, messages = self._decode_batch(body)
         digest = hashlib.sha256(body).digest()
+        if isinstance(self._transport, BitsTransport) and self._transport.counts:
+            return self._take_counts(body, digest)
+        header, messages = self._decode(body, wire.decode_batch)
         if header.transport is Transport.SHARES:
             return self._decide_opened(header, messages, digest)
         rows = messages if header.transport is Transport.BITS else self._open_rows(header, messages)
         batch = Batch(header.plan_id, header.batch, rows)
         return learnt_answer(header.batch, self._store.receive(batch, header.model_hash, digest))
+
+    def _take_counts(self, body: bytes, digest: bytes) -> Answer:
+        """Learn from the ones of every channel that closes."""
+        header, counts = self._decode(body, wire.decode_counts)
+        place = (header.plan_id, header.batch, header.model_hash)
+        return learnt_answer(header.batch, self._store.receive_counts(counts, *place, digest))
 
     def share(self, index: int, share: bytes, signature: str) -> Answer:
         """Learn from the two halves of a batch."""
@@ -74,12 +79,14 @@ class BatchReceiver:
         except SignatureError as error:
             raise Refusal(Reason.BAD_SIGNATURE) from error
 
-    def _decode_batch(self, body: bytes) -> tuple[BatchHeader, Messages]:
+    def _decode(
+        self, body: bytes, decode: Callable[[Shapes, bytes], tuple[BatchHeader, Content]]
+    ) -> tuple[BatchHeader, Content]:
         """The batch, if it is one of this plan by this transport."""
         try:
             header = wire.decode_batch_header(body)
             self._require_agreed(header)
-            return wire.decode_batch(self._transport.released_shapes(header.batch), body)
+            return decode(self._transport.released_shapes(header.batch), body)
         except WireError as error:
             raise Refusal(Reason.of(error.reason), str(error)) from error
 

@@ -17,7 +17,7 @@ from croupier.plan import Plan
 from croupier.service.analyzer import rows
 from croupier.service.analyzer.rows import Floats, PublishedModel, ReceivedBatch
 from croupier.service.http.reasons import Reason, Refusal
-from croupier.service.messages import share_counts
+from croupier.service.messages import released_counts
 from croupier.service.messages.missing_reports import least_opened
 from croupier.service.messages.shares import Words, join_sums
 from croupier.service.storage import dropped_attempts
@@ -107,7 +107,7 @@ class ShareSums:
 
     def sums(self, counts: Counts) -> Floats:
         """The sums that are released with the batch."""
-        release = share_counts.additive_release(self.arrival.plan, self.arrival.index)
+        release = released_counts.additive_release(self.arrival.plan, self.arrival.index)
         return release.settle(counts, self.users)
 
 
@@ -132,8 +132,8 @@ def read_share_sums(transaction: Transaction, plan: Plan, index: int) -> ShareSu
 
 def _read_closing_counts(transaction: Transaction, plan: Plan, index: int) -> Counts:
     """Users, most and our half ``(3, counts)`` of the counts that close, over all their batches."""
-    closing = share_counts.closing_channels(plan, index)
-    spans = {name: share_counts.open_batches(plan, index, name) for name in closing}
+    closing = released_counts.closing_channels(plan, index)
+    spans = {name: released_counts.open_batches(plan, index, name) for name in closing}
     parts = {
         batch: _read_batch_counts(transaction, plan, batch)
         for batch in sorted(set().union(*spans.values()))
@@ -151,12 +151,12 @@ def _read_batch_counts(transaction: Transaction, plan: Plan, batch: int) -> dict
         raise Refusal(Reason.STALE_BATCH, f"no set of reports was decided on for batch {batch}")
     users, counted = (
         _count_opened(plan, batch, bytes(row[0])),
-        share_counts.additive_release(plan, batch).counted,
+        released_counts.additive_release(plan, batch).counted,
     )
     words = wire.decode_words(bytes(row[1]), len(counted)).astype(np.int64)
     columns = (
         np.full(len(counted), users),
-        users * share_counts.largest_counts(plan, batch),
+        users * released_counts.largest_counts(plan, batch),
         words,
     )
     return dict(zip(counted, np.column_stack(columns), strict=True))

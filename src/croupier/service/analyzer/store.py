@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from croupier import wire
 from croupier.analyzer import Analyzer
 from croupier.model import Model
 from croupier.plan import Plan
@@ -18,6 +19,7 @@ from croupier.protocols.base import require_protocol
 from croupier.service.analyzer import rows, share_sums
 from croupier.service.analyzer.rows import Floats, PublishedModel, ReceivedBatch
 from croupier.service.http.reasons import Reason, Refusal
+from croupier.service.messages import released_counts
 from croupier.service.messages.shares import Words
 from croupier.service.messages.signed_documents import LedgerEntry
 from croupier.service.storage import dropped_attempts, ledger
@@ -122,19 +124,31 @@ class AnalyzerStore:
 
         ``model_hash`` is that of the model which its reports were made with.
         """
-        plan = self.plan(batch.plan_id)
-        arrival = ReceivedBatch(plan, batch.index, model_hash, digest)
+        arrival = ReceivedBatch(self.plan(batch.plan_id), batch.index, model_hash, digest)
+        release = require_protocol(arrival.plan.mechanism).release(batch.index)
+        return self._receive(arrival, lambda: np.asarray(release.analyze(batch.messages)))
+
+    def receive_counts(
+        self, counts: wire.Counts, plan_id: str, index: int, model_hash: str, digest: bytes
+    ) -> PublishedModel:
+        """The same from the ones of the channels that close with the batch."""
+        plan = self.plan(plan_id)
+        arrival = ReceivedBatch(plan, index, model_hash, digest)
+        return self._receive(arrival, lambda: released_counts.settle(plan, index, counts))
+
+    def _receive(self, arrival: ReceivedBatch, analyze: Callable[[], Floats]) -> PublishedModel:
+        plan = arrival.plan
         with self._database.reading() as transaction:
             known = rows.read_answer(transaction, arrival)
         if known is not None:
             return known
-        released = require_protocol(plan.mechanism).release(batch.index).analyze(batch.messages)
+        released = analyze()
         with self._database.transaction() as transaction:
             rows.lock_plan(transaction, plan.id)
             known = rows.read_answer(transaction, arrival)
             if known is not None:
                 return known
-            role = self._learn(transaction, arrival, np.asarray(released))
+            role = self._learn(transaction, arrival, released)
             published = rows.read_newest_model(transaction, plan)
         self._roles[plan.id] = role
         return published

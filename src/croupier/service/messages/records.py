@@ -10,8 +10,8 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 from croupier import wire
 from croupier.plan import Plan
 from croupier.service.messages import sealing, shares
+from croupier.service.messages.released_counts import additive_release
 from croupier.service.messages.sealing import Binding
-from croupier.service.messages.share_counts import additive_release
 from croupier.service.messages.signed_documents import key_id
 from croupier.shuffler import Messages, shapes_of
 from croupier.wire import Transport

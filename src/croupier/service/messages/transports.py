@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import ClassVar
 
 import numpy as np
@@ -16,10 +16,11 @@ import numpy as np
 from croupier import wire
 from croupier.coins import SystemCoins
 from croupier.errors import RefusedError
+from croupier.packing import channels
 from croupier.plan import Plan
-from croupier.protocols.base import ShuffleRelease, require_protocol
+from croupier.protocols.base import AdditiveRelease, ShuffleRelease, require_protocol
 from croupier.service.http.reasons import Reason, Refusal
-from croupier.service.messages import sealing, share_counts, shares
+from croupier.service.messages import released_counts, sealing, shares
 from croupier.service.messages.missing_reports import least_opened
 from croupier.service.messages.records import make_payload
 from croupier.service.messages.sealing import NO_PUBLIC_KEY, Binding
@@ -92,6 +93,10 @@ class PlanTransport(ABC):
         shapes = self.released_shapes(binding.batch)
         return PackedBatch(wire.encode_batch(self._header(binding), shapes, shuffled.messages))
 
+    def released_length(self, index: int) -> int:
+        """Bytes of a released batch."""
+        return wire.batch_length(self.released_shapes(index))
+
     def released_shapes(self, index: int) -> Shapes:
         """What is released with batch ``index``: channels that close, over all their batches."""
         closing = self.plan.closing(index)
@@ -103,7 +108,7 @@ class PlanTransport(ABC):
 
     def _rows(self, index: int, channel: str) -> int:
         """Rows of a channel since it last closed."""
-        batches = share_counts.open_batches(self.plan, index, channel)
+        batches = released_counts.open_batches(self.plan, index, channel)
         return sum(self.plan.users(one) * self.shapes(one)[channel][0][0] for one in batches)
 
     def combine(self, index: int, seeds: bytes, opened: bytes) -> bytes:
@@ -118,9 +123,29 @@ class PlanTransport(ABC):
 
 
 class BitsTransport(PlanTransport):
-    """The default: the shuffler reads the bits that it permutes."""
+    """The default: the shuffler reads the bits, and hands on how many are ones in each channel.
+
+    Rows of a protocol that does not analyse counts are permuted and handed on.
+    """
 
     kind = Transport.BITS
+
+    @cached_property
+    def counts(self) -> bool:
+        """Whether counts are all that is handed on."""
+        are_bits = all(one.is_bits for one in channels(self._plain(0)).values())
+        return are_bits and isinstance(self._protocol.release(0), AdditiveRelease)
+
+    def released_length(self, index: int) -> int:
+        """Bytes of the counts, or of the rows."""
+        if not self.counts:
+            return super().released_length(index)
+        return wire.counts_length(self.released_shapes(index))
+
+    def pack_counts(self, counts: wire.Counts, binding: Binding) -> PackedBatch:
+        """The bytes of the counts of the channels that close."""
+        shapes = self.released_shapes(binding.batch)
+        return PackedBatch(wire.encode_counts(self._header(binding), shapes, counts))
 
     def _shapes(self, index: int) -> Shapes:
         return self._plain(index)
@@ -152,7 +177,7 @@ class SharesTransport(PlanTransport):
 
     def _users(self, index: int, channel: str) -> int:
         """Users whose counts are added up before a channel closes."""
-        return sum(map(self.plan.users, share_counts.node_batches(self.plan, index, channel)))
+        return sum(map(self.plan.users, released_counts.node_batches(self.plan, index, channel)))
 
     def closing(self, index: int) -> None:
         """All of a payload."""
@@ -186,7 +211,7 @@ class SharesTransport(PlanTransport):
             raise Refusal(Reason.GUARANTEE_NOT_MET, str(error)) from error
 
     def _size(self, index: int) -> int:
-        return len(share_counts.additive_release(self.plan, index).counted)
+        return len(released_counts.additive_release(self.plan, index).counted)
 
 
 _CARRIAGES: dict[Transport, type[PlanTransport]] = {

@@ -11,7 +11,7 @@ import numpy as np
 from croupier import wire
 from croupier.plan import Plan
 from croupier.service.http.reasons import Reason, Refusal
-from croupier.service.messages import share_counts
+from croupier.service.messages import released_counts
 from croupier.service.shuffler import attempts, plan_lifecycle
 from croupier.service.shuffler.account_marks import MARK
 from croupier.service.shuffler.batch_keys import BatchKey
@@ -199,9 +199,9 @@ def release_share_sum(
 
     The other masks are added to those of the batches before, and are released with none alone.
     """
-    counted = share_counts.additive_release(plan, batch.index).counted
+    counted = released_counts.additive_release(plan, batch.index).counted
     total = _add_waiting_masks(transaction, plan.id, counted, masks)
-    closing = share_counts.closing_channels(plan, batch.index)
+    closing = released_counts.closing_channels(plan, batch.index)
     share = wire.encode_words(np.array([total.pop(name) for name in closing], np.uint32))
     _store_waiting_masks(transaction, plan.id, total)
     _charge_batch(transaction, plan, batch, read_body(transaction, batch))

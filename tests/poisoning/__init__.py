@@ -1,0 +1,1 @@
+"""Batches of liars whose reports are well-formed, and honest ones that look like them."""
