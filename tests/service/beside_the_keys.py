@@ -1,4 +1,4 @@
-"""The shuffler's machine in tests: what is kept outside of its database, beside that."""
+"""The machines of both roles in tests: what is kept outside of a database, beside that."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from croupier.service.analyzer.store import AnalyzerStore
 from croupier.service.shuffler.batch_keys import BatchKeys
 from croupier.service.shuffler.store import ShufflerStore
 from croupier.service.storage.database import Database
@@ -18,6 +19,11 @@ def shuffler_store(database: Database, **options: Any) -> ShufflerStore:
     """Over a database, with the files that every machine over it shares."""
     place = beside(database)
     return ShufflerStore(database, BatchKeys(place), ProgressFiles(place), **options)
+
+
+def analyzer_store(database: Database, **options: Any) -> AnalyzerStore:
+    """Over a database, with the file that every machine over it shares."""
+    return AnalyzerStore(database, ProgressFiles(beside(database)), **options)
 
 
 def beside(database: Database) -> Path:

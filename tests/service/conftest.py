@@ -10,10 +10,9 @@ from tempfile import TemporaryDirectory
 import psycopg
 import pytest
 
-from croupier.service.analyzer.store import AnalyzerStore
 from croupier.service.storage.database import Database
 
-from .beside_the_keys import shuffler_store
+from .beside_the_keys import analyzer_store, shuffler_store
 from .noiseless_plans import Services, noiseless
 
 KINDS = ("sqlite", "postgresql")
@@ -93,4 +92,4 @@ def databases(kind: str, places: Places) -> Iterator[Callable[[str], Database]]:
 def services(databases: Callable[[str], Database]) -> Services:
     """Both machines, a noiseless plan of three batches of three users, begun."""
     shuffler = shuffler_store(databases("shuffler"))
-    return Services(noiseless(), shuffler, AnalyzerStore(databases("analyzer"))).begin()
+    return Services(noiseless(), shuffler, analyzer_store(databases("analyzer"))).begin()

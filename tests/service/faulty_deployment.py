@@ -18,7 +18,6 @@ from typing import TypeVar
 import numpy as np
 
 from croupier.service.analyzer.rows import PublishedModel
-from croupier.service.analyzer.store import AnalyzerStore
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.messages.transports import BitsTransport, PlanTransport
 from croupier.service.shuffler.acceptance import Upload
@@ -27,7 +26,7 @@ from croupier.service.storage.database import Database, Hooks
 from croupier.service.storage.leases import Lease
 from croupier.service.storage.progress import Position
 
-from .beside_the_keys import shuffler_store
+from .beside_the_keys import analyzer_store, shuffler_store
 from .noiseless_plans import altered, basis, learn, noiseless, one_hot, upload
 from .restored_snapshots import Snapshot, restore, snapshot
 
@@ -151,7 +150,7 @@ class Simulation:
             )
             for database in self._databases[:2]
         ]
-        self.analyzer = AnalyzerStore(self._databases[2])
+        self.analyzer = analyzer_store(self._databases[2])
 
     def stop(self) -> None:
         for database in self._databases:

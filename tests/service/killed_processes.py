@@ -20,14 +20,13 @@ from typing import Any
 import numpy as np
 
 from croupier import wire
-from croupier.service.analyzer.store import AnalyzerStore
 from croupier.service.http.reasons import Refusal
 from croupier.service.shuffler.acceptance import Upload
 from croupier.service.shuffler.rows import Basis, BatchRow, BatchState, ReleasedBatch
 from croupier.service.shuffler.store import ShufflerStore
 from croupier.service.storage.database import Database, Hooks
 
-from .beside_the_keys import shuffler_store
+from .beside_the_keys import analyzer_store, shuffler_store
 from .faulty_shared_deployment import TREE, SharedSimulation
 from .noiseless_plans import account, basis, learn, noiseless, upload
 
@@ -99,7 +98,7 @@ def killing(commit: int, moment: str) -> Hooks:
 
 def life(job: dict[str, Any], hooks: Hooks, done: list[int], say: Say) -> None:
     """Both machines from wherever they are to the end of the plan; says who was accepted."""
-    analyzer = AnalyzerStore(Database.open(job["analyzer"], "analyzer", hooks))
+    analyzer = analyzer_store(Database.open(job["analyzer"], "analyzer", hooks))
     shuffler = shuffler_store(Database.open(job["shuffler"], "shuffler", hooks))
     first = analyzer.open_plan(KILLED)
     if not shuffler.plans():
@@ -130,7 +129,7 @@ def report(shuffler: ShufflerStore, batch: BatchRow, done: list[int], say: Say) 
 
 def finish(job: dict[str, Any], done: list[int], say: Say) -> None:
     life(job, Hooks(), done, lambda _: None)
-    for sums in AnalyzerStore(Database.open(job["analyzer"], "analyzer")).sums(KILLED.id):
+    for sums in analyzer_store(Database.open(job["analyzer"], "analyzer")).sums(KILLED.id):
         say(sums.tolist())
 
 

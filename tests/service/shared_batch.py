@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 
 from croupier import wire
-from croupier.service.analyzer.store import AnalyzerStore
 from croupier.service.messages import shares
 from croupier.service.messages.transports import SharesTransport
 from croupier.service.shuffler.rows import Basis, ReleasedBatch
 from croupier.service.storage.database import Database
 
-from .beside_the_keys import shuffler_store
+from .beside_the_keys import analyzer_store, shuffler_store
 from .packed_reports import KEY, PUBLIC, USERS, packed, plan_of, reports, upload
 
 Databases = Callable[[str], Database]
@@ -32,7 +31,7 @@ class Sharing:
         self.way = SharesTransport(self.plan)
         self.database = databases("shuffler")
         self.store = shuffler_store(self.database, transport=SharesTransport)
-        self.analyzer = AnalyzerStore(databases("analyzer"))
+        self.analyzer = analyzer_store(databases("analyzer"))
         self.first = self.analyzer.open_plan(self.plan).model
         self.store.open_plan(self.plan, Basis(0, self.first.hash, PUBLIC))
         self.made = reports(self.plan, 0)

@@ -22,7 +22,7 @@ from croupier.service.shuffler.store import ShufflerStore
 from croupier.service.storage.database import Database
 from croupier.shuffler import Report, Shuffler
 
-from .beside_the_keys import shuffler_store
+from .beside_the_keys import analyzer_store, shuffler_store
 from .packed_reports import BUDGET, KEY, PUBLIC, USERS, packed, plan_of, reports, send, upload
 
 Databases = Callable[[str], Database]
@@ -50,7 +50,7 @@ def test_stores_that_forget_everything_in_between_learn_what_the_roles_learn_fro
     way, databases_of = SharesTransport(plan), (databases("shuffler"), databases("analyzer"))
 
     def stores() -> tuple[ShufflerStore, AnalyzerStore]:
-        return shuffler_store(databases_of[0], transport=SharesTransport), AnalyzerStore(
+        return shuffler_store(databases_of[0], transport=SharesTransport), analyzer_store(
             databases_of[1]
         )
 
@@ -98,7 +98,7 @@ class Viewed:
             self._batch(index)
 
     def stores(self) -> tuple[ShufflerStore, AnalyzerStore]:
-        return shuffler_store(self.shuffling, transport=SharesTransport), AnalyzerStore(
+        return shuffler_store(self.shuffling, transport=SharesTransport), analyzer_store(
             self.analysing
         )
 
@@ -189,7 +189,7 @@ def test_masks_wait_for_their_node_as_one_sum_for_each_count(databases: Database
         shuffler_store(databases("shuffler"), transport=SharesTransport),
         SharesTransport(plan),
     )
-    analyzer = AnalyzerStore(databases("analyzer"))
+    analyzer = analyzer_store(databases("analyzer"))
     store.open_plan(plan, Basis(0, analyzer.open_plan(plan).model.hash, PUBLIC))
     state = send(store, way, reports(plan, 0))
     found = store.release(plan.id)

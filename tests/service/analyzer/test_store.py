@@ -19,6 +19,7 @@ from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.storage.database import Database, Hooks
 from croupier.shuffler import Batch
 
+from ..beside_the_keys import analyzer_store
 from ..noiseless_plans import noiseless
 
 Databases = Callable[[str], Database]
@@ -42,7 +43,7 @@ def send(store: AnalyzerStore, plan: Plan, index: int, seed: int = 0) -> Publish
 
 def begun(databases: Databases, **changes: object) -> tuple[Plan, AnalyzerStore]:
     plan = noiseless(dim=3, **changes)  # type: ignore[arg-type]
-    store = AnalyzerStore(databases("analyzer"))
+    store = analyzer_store(databases("analyzer"))
     store.open_plan(plan)
     return plan, store
 
@@ -124,7 +125,7 @@ def test_the_ledger_refuses_the_batch_after_the_last_whatever_else_is_said(
     databases: Databases,
 ) -> None:
     plan, database = noiseless(dim=3, batches=1), databases("analyzer")
-    store = AnalyzerStore(database)
+    store = analyzer_store(database)
     store.open_plan(plan)
     send(store, plan, 0)
     with database.transaction() as transaction:
@@ -132,13 +133,13 @@ def test_the_ledger_refuses_the_batch_after_the_last_whatever_else_is_said(
         transaction.execute("DELETE FROM models WHERE version = 1")
         transaction.execute("UPDATE plans SET batch = 0")
     with pytest.raises(Refusal) as refused:
-        send(AnalyzerStore(database), plan, 0)
+        send(analyzer_store(database), plan, 0)
     assert refused.value.reason is Reason.PLAN_ENDED
 
 
 def test_a_broken_ledger_stops_learning(databases: Databases) -> None:
     plan, database = noiseless(dim=3), databases("analyzer")
-    store = AnalyzerStore(database)
+    store = analyzer_store(database)
     store.open_plan(plan)
     send(store, plan, 0)
     with database.transaction() as transaction:
@@ -163,17 +164,17 @@ def test_a_batch_of_a_plan_that_is_not_served_is_refused(databases: Databases) -
 def test_a_store_that_starts_anew_goes_on_where_it_was(databases: Databases) -> None:
     plan, database = noiseless(dim=3), databases("analyzer")
     kept = begun(databases)[1]
-    AnalyzerStore(database).open_plan(plan)
+    analyzer_store(database).open_plan(plan)
     for index in range(3):
         expected = send(kept, plan, index)
-        found = send(AnalyzerStore(database), plan, index)
+        found = send(analyzer_store(database), plan, index)
         assert found.document == expected.document
-    assert AnalyzerStore(database).repairs(plan.id) == kept.repairs(plan.id)
+    assert analyzer_store(database).repairs(plan.id) == kept.repairs(plan.id)
 
 
 def test_a_store_that_others_have_overtaken_catches_up(databases: Databases) -> None:
     plan, database = noiseless(dim=3), databases("analyzer")
-    first, second = AnalyzerStore(database), AnalyzerStore(database)
+    first, second = analyzer_store(database), analyzer_store(database)
     first.open_plan(plan)
     for index, store in enumerate((first, second, first)):
         send(store, plan, index)
@@ -192,7 +193,7 @@ def test_the_next_model_follows_the_published_one_not_a_recomputed_one(
 ) -> None:
     """Another machine may round differently; the chain must not break for that."""
     plan, database = noiseless(dim=3), databases("analyzer")
-    store = AnalyzerStore(database)
+    store = analyzer_store(database)
     store.open_plan(plan)
     published = send(store, plan, 0).model
     rounded = replace(published, theta=np.nextafter(published.theta, 2.0))
@@ -202,7 +203,7 @@ def test_the_next_model_follows_the_published_one_not_a_recomputed_one(
             rounded.to_json(),
             rounded.hash,
         )
-    later = AnalyzerStore(database)
+    later = analyzer_store(database)
     assert send(later, plan, 1).model.previous == rounded.hash
 
 
@@ -224,7 +225,7 @@ def test_a_document_is_made_once_with_the_ledger_entry_it_rests_on(databases: Da
         return f"{len(made)} {model.hash} {entry}"
 
     plan = noiseless(dim=3)
-    store = AnalyzerStore(databases("analyzer"), publish=publish)
+    store = analyzer_store(databases("analyzer"), publish=publish)
     store.open_plan(plan)
     for index in range(2):
         send(store, plan, index)
@@ -251,7 +252,7 @@ def test_what_was_learnt_but_not_committed_is_forgotten(
 
     plan, url = noiseless(dim=3), places(kind)
     databases = [Database.open(url, "analyzer", hooks) for hooks in (Hooks(hook), Hooks())]
-    store, other = map(AnalyzerStore, databases)
+    store, other = map(analyzer_store, databases)
     store.open_plan(plan)
     send(store, plan, 0)
     armed = True
@@ -279,7 +280,7 @@ def test_a_crash_leaves_nothing_in_memory_that_the_database_does_not_have(
 
     plan = noiseless(dim=3)
     database = Database.open(places(kind), "analyzer", Hooks(**{moment: hook}))
-    store = AnalyzerStore(database)
+    store = analyzer_store(database)
     store.open_plan(plan)
     send(store, plan, 0)
     armed = True
@@ -291,7 +292,7 @@ def test_a_crash_leaves_nothing_in_memory_that_the_database_does_not_have(
     if moment == "before_commit":
         send(store, plan, 1)
     send(store, plan, 2)
-    kept = AnalyzerStore(databases("analyzer"))
+    kept = analyzer_store(databases("analyzer"))
     kept.open_plan(plan)
     for index in range(3):
         expected = send(kept, plan, index)

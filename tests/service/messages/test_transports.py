@@ -12,7 +12,6 @@ from croupier import wire
 from croupier.analyzer import Analyzer
 from croupier.errors import RefusedError
 from croupier.service.analyzer.rows import PublishedModel
-from croupier.service.analyzer.store import AnalyzerStore
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.messages import sealing, shares
 from croupier.service.messages.transports import (
@@ -27,7 +26,7 @@ from croupier.service.storage.database import Database
 from croupier.shuffler import Batch, Shuffler
 from croupier.wire import Transport
 
-from ..beside_the_keys import shuffler_store
+from ..beside_the_keys import analyzer_store, shuffler_store
 from ..noiseless_plans import basis, learn
 from ..packed_reports import KEY, PUBLIC, USERS, plan_of, reports, send
 
@@ -49,7 +48,7 @@ def test_stores_that_forget_everything_in_between_learn_what_the_roles_learn(
 ) -> None:
     plan = plan_of(protocol, **changes)
     shuffling, analysing = databases("shuffler"), databases("analyzer")
-    first = AnalyzerStore(analysing).open_plan(plan)
+    first = analyzer_store(analysing).open_plan(plan)
     shuffler_store(shuffling).open_plan(plan, basis(first))
     role, analyzer = Shuffler(plan), Analyzer(plan)
     for index in range(plan.schedule.batches):
@@ -60,11 +59,11 @@ def test_stores_that_forget_everything_in_between_learn_what_the_roles_learn(
         send(shuffler_store(shuffling), BitsTransport(plan), made)
         released = shuffler_store(shuffling).release(plan.id)
         assert released is not None
-        published = learn(AnalyzerStore(analysing), plan, released)
+        published = learn(analyzer_store(analysing), plan, released)
         assert published.model.hash == expected.hash
         shuffler_store(shuffling).acknowledge(plan.id, index, basis(published))
         shuffler_store(shuffling).scrub(plan.id)
-    assert AnalyzerStore(analysing).repairs(plan.id) == analyzer.repairs
+    assert analyzer_store(analysing).repairs(plan.id) == analyzer.repairs
 
 
 def test_bits_wait_for_their_node_as_one_count_for_each_channel(databases: Databases) -> None:
@@ -110,7 +109,7 @@ def test_padding_completes_a_batch_of_every_transport(databases: Databases) -> N
 def test_sealed_rows_are_permuted_unread(databases: Databases) -> None:
     plan = plan_of("amplified-gaussian")
     store = shuffler_store(databases("shuffler"), transport=SealedTransport)
-    analyzer = AnalyzerStore(databases("analyzer"))
+    analyzer = analyzer_store(databases("analyzer"))
     first = analyzer.open_plan(plan)
     store.open_plan(plan, Basis(first.model.version, first.model.hash, PUBLIC))
     made, way = reports(plan, 0), SealedTransport(plan)
@@ -171,6 +170,6 @@ def test_a_header_names_the_key_of_inner_seals_or_none() -> None:
 
 
 def test_published_models_can_be_compared_by_document(databases: Databases) -> None:
-    analyzer = AnalyzerStore(databases("analyzer"))
+    analyzer = analyzer_store(databases("analyzer"))
     first: PublishedModel = analyzer.open_plan(plan_of("vector-sum"))
     assert analyzer.open_plan(plan_of("vector-sum")).document == first.document

@@ -20,11 +20,11 @@ from croupier.plan import Plan
 from croupier.service.account_settings import AccountPolicy
 from croupier.service.admin.deployment_files import write_deployment
 from croupier.service.analyzer.app import AnalyzerApp
-from croupier.service.analyzer.parts import AnalyzerParts, assemble_analyzer, signing_analyzer_store
+from croupier.service.analyzer.parts import AnalyzerParts, assemble_analyzer
 from croupier.service.console import analyzer_console, shuffler_console
 from croupier.service.messages.records import Address, make_record
 from croupier.service.messages.sealing import NO_PUBLIC_KEY, Binding
-from croupier.service.messages.signed_documents import sign_batch, verify_model
+from croupier.service.messages.signed_documents import sign_batch, sign_model, verify_model
 from croupier.service.messages.transports import plan_transport
 from croupier.service.settings import Settings, read_settings
 from croupier.service.shuffler.app import ShufflerApp
@@ -33,7 +33,7 @@ from croupier.service.storage.database import Database
 from croupier.shuffler import Report
 from croupier.wire import Record, Transport
 
-from ..beside_the_keys import shuffler_store
+from ..beside_the_keys import analyzer_store, shuffler_store
 
 USERS, BATCHES = 6, 3
 
@@ -119,7 +119,9 @@ class Deployment:
 
     def _analyzer_parts(self, parts: AnalyzerParts) -> AnalyzerParts:
         database = Database.open(self.urls["analyzer"], "analyzer")
-        store = signing_analyzer_store(database, parts.keyring)
+        store = analyzer_store(
+            database, publish=lambda model, entry: sign_model(model, entry, parts.keyring.signer)
+        )
         store.open_plan(parts.plan)
         return replace(parts, database=database, store=store)
 

@@ -14,12 +14,13 @@ from croupier.errors import CroupierError
 from croupier.service import startup
 from croupier.service.account_settings import OPEN_TO_ALL, AccountPolicy
 from croupier.service.admin.status import TIMEOUT, ask_service, own_url
+from croupier.service.analyzer import parts as analyzer
 from croupier.service.disk_space import free_bytes
 from croupier.service.http import server
 from croupier.service.http.reasons import Reason
 from croupier.service.keys.keylist import EXPIRED, PENDING, KeyList
 from croupier.service.settings import Role, Settings, read_secret, read_settings
-from croupier.service.shuffler.parts import open_store
+from croupier.service.shuffler import parts as shuffler
 from croupier.service.storage.database import Database, EmptyDatabaseError
 
 LEAST_FREE = 2**30
@@ -136,9 +137,10 @@ def _database(settings: Settings) -> str:
 
 def _set_back(settings: Settings, database: Database) -> str:
     """How the database contradicts what was noted beside the keys, in words."""
-    if settings.role is not Role.SHUFFLER:
-        return ""
-    return open_store(settings, database).set_back(startup.read_checked_plan(settings).id)
+    plan_id = startup.read_checked_plan(settings).id
+    if settings.role is Role.SHUFFLER:
+        return shuffler.open_store(settings, database).set_back(plan_id)
+    return analyzer.open_store(settings, database).set_back(plan_id)
 
 
 def _disk(settings: Settings) -> str:

@@ -7,16 +7,17 @@ from typing import Any
 
 import httpx
 
+from croupier.service.analyzer import parts as analyzer
 from croupier.service.analyzer.store import AnalyzerStore
 from croupier.service.http.reasons import Refusal
 from croupier.service.settings import Role, Settings, ShortBatchPolicy
+from croupier.service.shuffler import parts as shuffler
 from croupier.service.shuffler.batch_status import (
     describe_batch,
     describe_lineage,
     explain_wait,
     lineage_words,
 )
-from croupier.service.shuffler.parts import open_store
 from croupier.service.shuffler.rows import BatchRow, BatchState
 from croupier.service.shuffler.store import ShufflerStore
 from croupier.service.startup import StartError, read_checked_plan
@@ -26,8 +27,9 @@ from croupier.service.toml_tables import SettingsError
 TIMEOUT = 5.0
 
 ROLLED_BACK = (
-    "Bring the newest copy of the database back. If there is none, end the plan with: croupier "
-    "retire --abandon --config FILE, and begin one that succeeds nothing (docs/deploy.md)."
+    "Bring the newest copy of the database back. If there is none, end the plan at the shuffler "
+    "with: croupier retire --abandon --config FILE. Begin one that succeeds nothing then; see "
+    "docs/deploy.md on rolled-back."
 )
 
 
@@ -98,8 +100,8 @@ def status(settings: Settings) -> PlanStatus:
         return _not_begun(settings, own, peer)
     try:
         if settings.role is Role.SHUFFLER:
-            return _shuffler_status(settings, open_store(settings, database), own, peer)
-        return _analyzer_status(settings, AnalyzerStore(database), own, peer)
+            return _shuffler_status(settings, shuffler.open_store(settings, database), own, peer)
+        return _analyzer_status(settings, analyzer.open_store(settings, database), own, peer)
     finally:
         database.close()
 
@@ -119,7 +121,7 @@ def retire(settings: Settings, abandon: bool = False) -> RetiredPlan:
     plan = read_checked_plan(settings)
     database = Database.open(settings.database, settings.role.value)
     try:
-        store = open_store(settings, database)
+        store = shuffler.open_store(settings, database)
         if plan.id not in {state.id for state in store.plans()}:
             raise StartError(f"plan {plan.id} has not begun here, there is nothing to retire")
         return RetiredPlan(plan.id, store.retire(plan.id, abandon))
@@ -208,6 +210,10 @@ def _analyzer_status(
         "next_batch": published.next_batch,
         "repairs": store.repairs(plan.id),
     }
+    set_back = store.set_back(plan.id)
+    if set_back:
+        answer = f"Rolled back, nothing is learnt: {set_back}."
+        return PlanStatus("analyzer", plan.id, answer, ROLLED_BACK, False, facts, own, peer)
     if published.next_batch is None:
         answer, advice = "All batches have been learnt from; the plan has ended.", ""
     else:

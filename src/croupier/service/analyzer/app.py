@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from croupier.service.analyzer.agreement import find_disagreement
 from croupier.service.analyzer.metrics import AnalyzerMetrics
 from croupier.service.analyzer.model_age import ModelAge
 from croupier.service.analyzer.parts import AnalyzerParts
@@ -56,6 +57,8 @@ class AnalyzerApp:
         self._lessons = ThreadPoolExecutor(1, "lessons")
         self._log = logs.logger("analyzer")
         self._waiting = 0
+        self._transport = transport
+        self.disagreement = ""
         self._draining = False
         self._disk = DiskWatch(parts.settings.database)
         self._ledger_text: tuple[str, bytes] | None = None
@@ -187,6 +190,7 @@ class AnalyzerApp:
             self._log.error("batch failed", error=type(error).__name__, where=logs.where(error))
             raise
         self.metrics.batches.add(None)
+        self.disagreement = ""
         facts = {name: answer[name] for name in ("batch", "model_version") if name in answer}
         self._log.info("batch taken", **facts)
         if "model_version" in facts:
@@ -243,14 +247,34 @@ class AnalyzerApp:
     async def _blockers(self) -> list[str]:
         if self._draining:
             return ["the service is shutting down"]
+        found = await self.read(self.find_set_back)
+        if found:
+            return [f"{Reason.ROLLED_BACK.code}: {found}"]
         await self.read(partial(self.parts.store.newest_model, self.parts.plan.id))
         return self._disk.blockers()
+
+    def find_set_back(self) -> str:
+        """How our database, or the shuffler, is behind; in words, empty if neither is."""
+        return self.parts.store.set_back(self.parts.plan.id) or self.disagreement
+
+    async def compare(self) -> None:
+        """Ask the shuffler how far it is, once, when we start."""
+        plan_id = self.parts.plan.id
+        published = await self.read(partial(self.parts.store.newest_model, plan_id))
+        if published.next_batch is None:
+            return
+        place = self.parts.settings.peer.url, plan_id, published.next_batch
+        self.disagreement = await find_disagreement(*place, self._transport)
+        if self.disagreement:
+            self._log.error("rolled back", found=self.disagreement)
 
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
         first = await self.read(partial(self.parts.store.newest_model, self.parts.plan.id))
         self.model_age.see(first.model.version)
+        comparing = asyncio.create_task(self.compare())
         yield
+        await comparing
         await self.close()
 
 

@@ -13,6 +13,7 @@ from croupier.plan import Plan
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.storage.columns import array_of, bytes_of, read_plan
 from croupier.service.storage.database import Row, Transaction
+from croupier.service.storage.progress import NO_DIGEST, Position
 
 Floats = NDArray[np.float64]
 
@@ -73,6 +74,17 @@ _PROGRESS = "SELECT batch, repairs, clipped FROM plans WHERE id = ?"
 def read_progress(transaction: Transaction, plan_id: str) -> PlanProgress:
     """How far the plan is."""
     return PlanProgress(*_require_row(plan_id, transaction.one(_PROGRESS, plan_id)))
+
+
+def read_position(transaction: Transaction, plan_id: str) -> Position | None:
+    """How far a plan has come, and with which model; None if it has not begun."""
+    row = transaction.one(_PROGRESS, plan_id)
+    if row is None:
+        return None
+    newest = transaction.one(
+        "SELECT hash FROM models WHERE plan = ? ORDER BY version DESC LIMIT 1", plan_id
+    )
+    return Position(row[0], digest=bytes.fromhex(newest[0]) if newest else NO_DIGEST)
 
 
 def lock_plan(transaction: Transaction, plan_id: str) -> PlanProgress:

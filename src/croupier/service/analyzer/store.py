@@ -24,6 +24,8 @@ from croupier.service.messages.shares import Words
 from croupier.service.messages.signed_documents import LedgerEntry
 from croupier.service.storage import dropped_attempts, ledger
 from croupier.service.storage.database import Database, Transaction
+from croupier.service.storage.noted_steps import NotedSteps
+from croupier.service.storage.progress import ProgressFiles
 from croupier.shuffler import Batch
 
 
@@ -31,23 +33,40 @@ def _unsigned(model: Model, _: str) -> str:
     return model.to_json()
 
 
+def _never(_transaction: Transaction, _plan_id: str) -> bool:
+    """A plan that has ended here can be set back like any other."""
+    return False
+
+
 class AnalyzerStore:
     """What was learnt for any number of plans, in one database."""
 
     def __init__(
-        self, database: Database, *, publish: Callable[[Model, str], str] = _unsigned
+        self,
+        database: Database,
+        progress: ProgressFiles,
+        *,
+        publish: Callable[[Model, str], str] = _unsigned,
     ) -> None:
-        """``publish`` makes a model's document, given the hash of its ledger entry."""
+        """``publish`` makes a model's document, given the hash of its ledger entry.
+
+        ``progress`` is kept outside of the database, so that one which was set back is known.
+        """
         self._database = database
+        self._steps = NotedSteps(database, progress, rows.read_position, _never)
         self._publish = publish
         self._plans: dict[str, Plan] = {}
         self._roles: dict[str, Analyzer] = {}
+
+    def set_back(self, plan_id: str) -> str:
+        """How the database contradicts what was noted outside of it, in words; empty if not."""
+        return self._steps.set_back(plan_id)
 
     # What is known
 
     def open_plan(self, plan: Plan) -> PublishedModel:
         """Begin a plan by publishing its first model; again changes nothing."""
-        with self._database.transaction() as transaction:
+        with self._steps.step(plan.id, durable=True) as transaction:
             if rows.insert_plan(transaction, plan):
                 first = Analyzer(plan).model
                 rows.store_model(transaction, first, self._publish(first, ""))
@@ -143,7 +162,7 @@ class AnalyzerStore:
         if known is not None:
             return known
         released = analyze()
-        with self._database.transaction() as transaction:
+        with self._steps.step(plan.id, durable=True) as transaction:
             rows.lock_plan(transaction, plan.id)
             known = rows.read_answer(transaction, arrival)
             if known is not None:
@@ -158,7 +177,7 @@ class AnalyzerStore:
     ) -> bytes:
         """The set of reports that opened, as flags, decided by the first call for an attempt."""
         arrival = ReceivedBatch(self.plan(plan_id), index, model_hash, digest)
-        with self._database.transaction() as transaction:
+        with self._steps.step(plan_id, durable=True) as transaction:
             rows.lock_plan(transaction, plan_id)
             decided = share_sums.read_decided_set(transaction, arrival)
             if decided is None:
@@ -168,7 +187,7 @@ class AnalyzerStore:
     def settle(self, plan_id: str, index: int, share: bytes) -> PublishedModel:
         """Learn from the two halves of a batch whose set was decided; again answers the same."""
         plan = self.plan(plan_id)
-        with self._database.transaction() as transaction:
+        with self._steps.step(plan_id, durable=True) as transaction:
             rows.lock_plan(transaction, plan_id)
             ours = share_sums.read_share_sums(transaction, plan, index)
             known = share_sums.read_settled(transaction, ours, share)

@@ -26,6 +26,8 @@ def analyzer_page(seen: Snapshot) -> Page:
 def _news(seen: Snapshot) -> str:
     if seen["draining"]:
         return "The service is shutting down."
+    if seen["rolled_back"]:
+        return f"Rolled back, nothing is learnt: {seen['rolled_back']}."
     left = seen["batches_total"] - seen["learnt"]
     told = f"Model {seen['model_version']} is published"
     if left == 0:

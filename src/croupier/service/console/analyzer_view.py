@@ -35,11 +35,13 @@ class AnalyzerView:
         metrics: AnalyzerMetrics,
         age: ModelAge,
         draining: Callable[[], bool],
+        rolled_back: Callable[[], str],
     ) -> None:
         self._parts = parts
         self._metrics = metrics
         self._age = age
         self._draining = draining
+        self._rolled_back = rolled_back
         self._charged: Snapshot = {"entries": -1}
 
     def snapshot(self) -> Snapshot:
@@ -61,6 +63,7 @@ class AnalyzerView:
         rewards = self._parts.settings.rewards
         return {
             "draining": self._draining(),
+            "rolled_back": self._rolled_back(),
             "refused": count_refused(self._metrics.batches),
             "keys": list_keys(self._parts.keyring),
             "rewards": None if rewards is None else read_rewards(rewards),
@@ -135,5 +138,7 @@ def analyzer_console(app: AnalyzerApp) -> list[Route]:
     """The operator's page of an application, unless it is turned off."""
     if not app.parts.settings.console:
         return []
-    view = AnalyzerView(app.parts, app.metrics, app.model_age, lambda: app.draining)
+    view = AnalyzerView(
+        app.parts, app.metrics, app.model_age, lambda: app.draining, app.find_set_back
+    )
     return console_routes(view.snapshot, app.read)

@@ -23,6 +23,8 @@ def shuffler_page(seen: Snapshot) -> Page:
 def _news(seen: Snapshot) -> str:
     if seen["draining"]:
         return "The service is shutting down."
+    if seen["rolled_back"]:
+        return f"Rolled back, nothing is taken or released: {seen['rolled_back']}."
     if not seen["begun"]:
         return "The plan has not begun: the analyzer's first model has not been fetched."
     if seen["ended"]:

@@ -35,6 +35,7 @@ class ShufflerView:
     metrics: ShufflerMetrics
     trouble: Callable[[], str]
     draining: Callable[[], bool]
+    rolled_back: Callable[[], str]
 
     def snapshot(self) -> Snapshot:
         """Everything that the page shows, as of now."""
@@ -54,6 +55,7 @@ class ShufflerView:
     def _process(self) -> Snapshot:
         return {
             "draining": self.draining(),
+            "rolled_back": self.rolled_back(),
             "trouble": self.trouble(),
             "oldest_seconds": self.open_batch.waiting_seconds,
             "accepted": self.metrics.reports.counts.get(ACCEPTED, 0),
@@ -101,5 +103,6 @@ def shuffler_console(app: ShufflerApp) -> list[Route]:
         app.metrics,
         lambda: app.trouble,
         lambda: app.draining,
+        lambda: app.rolled_back,
     )
     return console_routes(view.snapshot, app.open_batch.read)

@@ -87,6 +87,11 @@ class ShufflerApp:
             await self._routed(scope, receive, send)
 
     @property
+    def rolled_back(self) -> str:
+        """How our database, or the analyzer's, is behind; in words, empty if neither is."""
+        return self.open_batch.set_back or self.courier.disagreement
+
+    @property
     def trouble(self) -> str:
         """A word for what keeps batches from being carried on; empty if nothing does."""
         return Reason.ROLLED_BACK.code if self.open_batch.set_back else self.courier.trouble
@@ -218,9 +223,8 @@ class ShufflerApp:
         if self._draining:
             return ["the service is shutting down"]
         batch = await self.open_batch.refresh()
-        found = self.open_batch.set_back or self.courier.disagreement
-        if found:
-            return [f"{Reason.ROLLED_BACK.code}: {found}"]
+        if self.rolled_back:
+            return [f"{Reason.ROLLED_BACK.code}: {self.rolled_back}"]
         if batch is None:
             return ["the analyzer's first model has not been fetched yet"]
         return self._disk.blockers()

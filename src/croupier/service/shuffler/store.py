@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from itertools import groupby
 
 from croupier import wire
@@ -33,7 +32,8 @@ from croupier.service.shuffler.transitions import SealedBatch
 from croupier.service.storage import dropped_attempts, leases, ledger
 from croupier.service.storage.database import Database, DatabaseError, Transaction
 from croupier.service.storage.leases import Lease
-from croupier.service.storage.progress import Position, ProgressFiles, set_back
+from croupier.service.storage.noted_steps import NotedSteps
+from croupier.service.storage.progress import ProgressFiles
 
 
 def _unsigned(_: bytes) -> str:
@@ -60,7 +60,7 @@ class ShufflerStore:
         """``newcomers`` is the most accounts of a batch that its plan has never counted."""
         self._database = database
         self._keys = keys
-        self._progress = progress
+        self._steps = NotedSteps(database, progress, rows.read_position, _has_ended)
         self._transport = transport
         self._sign = sign
         self._clock = clock
@@ -68,45 +68,15 @@ class ShufflerStore:
         self._known: dict[str, CarriedSizes] = {}
         self._to_overwrite = True
 
-    # What is noted outside of the database
-
-    @contextmanager
-    def _step(self, plan_id: str, durable: bool = False) -> Iterator[Transaction]:
-        """One transaction over a plan, refused where its database was set back.
-
-        What is noted is read before the transaction and written after it, so that other processes
-        which go on in the meantime are no contradiction.
-        """
-        noted = self._progress.read(plan_id)
-        with self._database.transaction() as transaction:
-            _require_in_order(transaction, plan_id, noted)
-            yield transaction
-            found = rows.read_position(transaction, plan_id)
-        if found is not None:
-            self._note(plan_id, found, durable)
-
-    def _note(self, plan_id: str, found: Position, durable: bool) -> None:
-        """Note what is committed. Where more is noted, the same database must have it by now."""
-        known = self._progress.note(plan_id, found, durable)
-        if known != found:
-            with self._database.reading() as transaction:
-                _require_in_order(transaction, plan_id, known)
-
     def set_back(self, plan_id: str) -> str:
-        """How the database contradicts what was noted, in words; empty if it does not."""
-        noted = self._progress.read(plan_id)
-        with self._database.reading() as transaction:
-            try:
-                _require_in_order(transaction, plan_id, noted)
-            except Refusal as refusal:
-                return refusal.detail
-        return ""
+        """How the database contradicts what was noted outside of it, in words; empty if not."""
+        return self._steps.set_back(plan_id)
 
     # Plans
 
     def open_plan(self, plan: Plan, basis: Basis) -> None:
         """Begin a plan with its first model; again with the same model changes nothing."""
-        with self._step(plan.id) as transaction:
+        with self._steps.step(plan.id) as transaction:
             plan_lifecycle.open_plan(transaction, plan, basis)
 
     def retire(self, plan_id: str, abandon: bool = False) -> int:
@@ -117,15 +87,14 @@ class ShufflerStore:
         with self._database.transaction() as transaction:
             dropped = plan_lifecycle.retire_plan(transaction, plan_id, abandon)
             found = rows.read_newest_batch(transaction, plan_id).position
-        self._note(plan_id, found, durable=False)
+        self._steps.note(plan_id, found)
         self.forget()
         return dropped
 
     def succeed(self, old_id: str, plan: Plan, basis: Basis) -> None:
         """Begin the successor of an ended plan; what users have spent is carried over."""
-        with self._step(plan.id) as transaction:
-            noted, found = self._progress.read(old_id), rows.read_position(transaction, old_id)
-            if noted is not None and (found is None or found < noted):
+        with self._steps.step(plan.id) as transaction:
+            if self._steps.was_set_back(transaction, old_id):
                 raise Refusal(
                     Reason.ROLLED_BACK,
                     f"{old_id} was set back, so what its users have spent is not known",
@@ -165,14 +134,8 @@ class ShufflerStore:
             own = ledger.read_last_entries(transaction, plan_id, 2)
         found = find_disagreement(batch, own, head)
         if found is not None and found.ours:
-            self._note_learnt(plan_id, head.learnt)
+            self._steps.note_released(plan_id, head.learnt)
         return found
-
-    def _note_learnt(self, plan_id: str, batches: int) -> None:
-        """So many batches were released, as the analyzer's ledger shows: none of them is open."""
-        noted = self._progress.read(plan_id)
-        if noted is None or noted.batch < batches:
-            self._progress.note(plan_id, Position(batches), durable=True)
 
     def released(self, plan_id: str) -> int:
         """How many batches were charged."""
@@ -225,7 +188,7 @@ class ShufflerStore:
         return [verdicts[number] for number in range(len(uploads))]
 
     def _take(self, plan_id: str, uploads: Sequence[Upload]) -> list[Reason | None]:
-        with self._step(plan_id) as transaction:
+        with self._steps.step(plan_id) as transaction:
             if not rows.is_known(transaction, plan_id):
                 return [Reason.WRONG_PLAN] * len(uploads)
             sizes = self._carried_sizes(transaction, plan_id)
@@ -242,7 +205,7 @@ class ShufflerStore:
             return 0
         binding = before.binding(sizes.transport.kind)
         made = [sizes.transport.make_empty_payload(binding) for _ in range(before.room)]
-        with self._step(plan_id) as transaction:
+        with self._steps.step(plan_id) as transaction:
             batch = rows.lock_newest_batch(transaction, plan_id)
             # Emptied in the meantime, it would stay short, or below the floor.
             fits = batch.index == before.index and batch.filled >= before.filled
@@ -251,7 +214,7 @@ class ShufflerStore:
 
     def drop(self, plan_id: str) -> int:
         """Empty an open batch that stays short, and begin it again; how many reports are lost."""
-        with self._step(plan_id) as transaction:
+        with self._steps.step(plan_id) as transaction:
             batch = rows.lock_newest_batch(transaction, plan_id)
             short = batch.state is BatchState.OPEN and 0 < batch.filled < batch.size
             dropped = attempts.begin_next_attempt(transaction, batch) if short else 0
@@ -290,7 +253,7 @@ class ShufflerStore:
             if self.current(plan_id).position == batch.position:
                 raise
             return True  # another process has sealed it in the meantime
-        with self._step(plan_id) as transaction:
+        with self._steps.step(plan_id) as transaction:
             now = rows.lock_newest_batch(transaction, plan_id)
             if (now.index, now.attempt, now.state) == (batch.index, batch.attempt, batch.state):
                 transitions.seal_batch(transaction, now, made)
@@ -325,7 +288,7 @@ class ShufflerStore:
             plan = self._carried_sizes(transaction, plan_id).plan
             body = transitions.read_body(transaction, batch)
         signature = self._sign(body)
-        with self._step(plan_id, durable=True) as transaction:
+        with self._steps.step(plan_id, durable=True) as transaction:
             now = rows.lock_newest_batch(transaction, plan_id)
             if (now.index, now.attempt, now.state) == (
                 batch.index,
@@ -351,7 +314,7 @@ class ShufflerStore:
             except Refusal as refusal:
                 self._drop_attempt(sizes.plan, index, opened, attempt, refusal)
                 raise
-        with self._step(plan_id, durable=True) as transaction:
+        with self._steps.step(plan_id, durable=True) as transaction:
             batch = rows.lock_newest_batch(transaction, plan_id)
             found = transitions.read_shares(transaction, plan_id, index, attempt)
             if found.seeds is not None:
@@ -364,7 +327,7 @@ class ShufflerStore:
         """Drop the attempt, unless another set has made it whole in the meantime."""
         if refusal.reason is not Reason.GUARANTEE_NOT_MET:
             return
-        with self._step(plan.id) as transaction:
+        with self._steps.step(plan.id) as transaction:
             batch = rows.lock_newest_batch(transaction, plan.id)
             found = transitions.read_shares(transaction, plan.id, index, attempt)
             if found.seeds is None:
@@ -376,7 +339,7 @@ class ShufflerStore:
 
     def acknowledge(self, plan_id: str, index: int, basis: Basis) -> BatchRow:
         """The analyzer has learnt this model from the batch: open the next, or end the plan."""
-        with self._step(plan_id) as transaction:
+        with self._steps.step(plan_id) as transaction:
             rows.lock_plan(transaction, plan_id)
             plan = self._carried_sizes(transaction, plan_id).plan
             batch = rows.read_batch(transaction, plan_id, index)
@@ -386,17 +349,12 @@ class ShufflerStore:
 
     def scrub(self, plan_id: str) -> int:
         """Delete payloads, ids, marks and bytes of acknowledged batches; how many batches."""
-        with self._step(plan_id) as transaction:
+        with self._steps.step(plan_id) as transaction:
             rows.lock_plan(transaction, plan_id)
             scrubbed = transitions.scrub_batches(transaction, plan_id)
         self.forget()
         return scrubbed
 
 
-def _require_in_order(transaction: Transaction, plan_id: str, noted: Position | None) -> None:
-    """Refuse a database that is older than what was noted, unless its plan has ended."""
-    found = rows.read_position(transaction, plan_id)
-    if noted is None or (found is not None and rows.read_plan_row(transaction, plan_id).ended):
-        return
-    if found is None or found.contradicts(noted):
-        raise set_back(plan_id, found, noted)
+def _has_ended(transaction: Transaction, plan_id: str) -> bool:
+    return rows.read_plan_row(transaction, plan_id).ended
