@@ -18,7 +18,7 @@ from .noiseless_plans import account, fill, noiseless, upload
 HASH = "ab" * 32
 TABLES = (
     "plans", "batches", "reports", "participations", "held", "ledger", "drops", "present", "masks",
-    "migrations",
+    "mirror", "migrations",
 )  # fmt: skip
 
 
