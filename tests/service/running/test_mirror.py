@@ -63,7 +63,8 @@ def hashes(services: Deployment) -> list[str]:
     return found
 
 
-def test_everything_is_mirrored_byte_for_byte_at_the_same_paths(services: Deployment) -> None:
+def test_everything_is_mirrored_byte_for_byte_at_the_same_paths(deploy: Deploy, kind: str) -> None:
+    services = deploy(kind=kind)
     for batch in range(BATCHES):
         models = [f"/v1/models/{name}" for name in hashes(services)]
         for path in [*paths(services), *models]:

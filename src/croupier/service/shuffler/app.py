@@ -136,7 +136,10 @@ class ShufflerApp:
         documents = MirroredDocuments(self.parts.database)
         return [
             *responses.common_routes(
-                self._blockers, self._metrics, shuffler_api(), lambda: self.courier.trouble
+                self._blockers,
+                self._metrics,
+                shuffler_api(),
+                lambda: self.courier.trouble or self.courier.mirror_trouble,
             ),
             Route("/v1/keys", self._keys),
             *mirror_routes(documents, self.parts.plan.id, self.open_batch.read),
