@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,7 +26,7 @@ Places = Callable[[str], str]
 
 TABLES = (
     "plans", "batches", "reports", "participations", "held", "ledger", "drops", "present", "masks",
-    "migrations",
+    "mirror", "migrations",
 )  # fmt: skip
 
 
@@ -45,14 +46,15 @@ def files_of(database: Database) -> Iterator[bytes]:
     url = str(database)
     socket = re.search(r"[?&]host=([^&]+)", url)
     if socket is None:
-        found = Path(url).parent.glob(f"{Path(url).name}*")
+        found = [str(one) for one in Path(url).parent.glob(f"{Path(url).name}*")]
     else:
         database._connected().execute("CHECKPOINT")
-        found = Path(unquote(socket[1])).rglob("*")
-    for path in found:
+        walked = os.walk(unquote(socket[1]))
+        found = [os.path.join(folder, name) for folder, _, names in walked for name in names]
+    for path in map(Path, found):
         try:
             yield path.read_bytes() if path.is_file() else b""
-        except OSError:
+        except OSError:  # a server's files come and go
             continue
 
 

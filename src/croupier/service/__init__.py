@@ -8,12 +8,14 @@ if TYPE_CHECKING:
     from croupier.service.device.device import Device, Ticket
     from croupier.service.device.http import UnreachableError
     from croupier.service.device.settings import DeviceSettings
+    from croupier.service.device.store import Fork
     from croupier.service.device.upload import UploadOutcome
     from croupier.service.http.reasons import Reason, Refusal
 
 __all__ = [
     "Device",
     "DeviceSettings",
+    "Fork",
     "Reason",
     "Refusal",
     "Ticket",
@@ -24,6 +26,7 @@ __all__ = [
 _HOMES = {
     "Device": "device.device",
     "DeviceSettings": "device.settings",
+    "Fork": "device.store",
     "UploadOutcome": "device.upload",
     "Reason": "http.reasons",
     "Refusal": "http.reasons",

@@ -31,6 +31,8 @@ DESIGNED = {
     "malformed": 400,
     "bad-version": 400,
     "not-found": 404,
+    "new-accounts": 503,
+    "rolled-back": 503,
     "draining": 503,
     "opted-out": 0,
     "rollback": 0,

@@ -33,7 +33,7 @@ from croupier.service.storage.database import Database
 from croupier.shuffler import Report
 from croupier.wire import Record, Transport
 
-from ..beside_the_keys import analyzer_store, shuffler_store
+from ..beside_the_keys import analyzer_store, beside, shuffler_store
 
 USERS, BATCHES = 6, 3
 
@@ -107,7 +107,8 @@ class Deployment:
         database = Database.open(self.urls["shuffler"], "shuffler")
         parts = roles.shuffler
         alone = replace(parts.settings.limits, openers=0)
-        settings = change(replace(parts.settings, limits=alone))
+        kept = replace(parts.settings.keys, never_back_up=beside(database))
+        settings = change(replace(parts.settings, limits=alone, keys=kept))
         store = shuffler_store(
             database,
             transport=partial(plan_transport, settings.transport),

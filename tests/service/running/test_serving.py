@@ -236,6 +236,7 @@ def layout_files(roles_of: Callable[[Transport], Roles], tmp_path: Path) -> tupl
         home = directory / role
         text = (home / "settings.toml").read_text()
         text = text.replace(f'"{role}.db"', f'"{tmp_path / role}.db"')
+        text = text.replace("[keys]", f'[keys]\nnever_back_up = "{tmp_path / "beside"}"')
         path = home / f"{tmp_path.name}.toml"
         path.touch(mode=0o600)
         # Whole numbers only: the hash of a token may have the same digits in it.

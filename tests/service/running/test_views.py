@@ -17,8 +17,11 @@ from croupier.service.http import logs
 from croupier.service.messages.sealing import OVERHEAD
 from croupier.service.messages.shares import SEED
 from croupier.service.messages.transports import plan_transport
+from croupier.service.shuffler.batch_keys import BatchKeys
+from croupier.service.shuffler.transitions import read_contents
 from croupier.wire import Transport
 
+from ..beside_the_keys import beside
 from .conftest import Deploy
 from .deployment import USERS, Deployment, Roles, account, altered, made_plan
 
@@ -28,7 +31,8 @@ RARE = 1e-6
 
 def stored(url: str) -> bytes:
     """Everything that a SQLite database has on disk, its log included."""
-    return b"".join(path.read_bytes() for path in Path(url).parent.glob(Path(url).name + "*"))
+    files = [path for path in Path(url).parent.glob(Path(url).name + "*") if path.is_file()]
+    return b"".join(path.read_bytes() for path in files)
 
 
 def spellings(secret: bytes) -> list[bytes]:
@@ -70,9 +74,14 @@ def test_the_shuffler_forgets_a_batch_once_it_is_acknowledged(
     records = [services.record(user) for user in range(USERS)]
     services.post(*records)
     names = [record[46:62] for record in records]
-    assert all(traces(name, stored(services.urls["shuffler"])) for name in names)
+    with services.shuffler.parts.database.reading() as transaction:
+        marks = [bytes(one) for (one,) in transaction.all("SELECT id FROM reports")]
+    before = stored(services.urls["shuffler"])
+    assert all(traces(mark, before) for mark in marks)
+    assert not any(traces(name, before) for name in names)
     services.carry()
     kept = stored(services.urls["shuffler"])
+    assert not any(traces(mark, kept) for mark in marks)
     (body,) = [one.content for one in services.sent if one.url.path.endswith("/batches")]
     assert not any(traces(name, kept) for name in names)
     assert not any(traces(account(user), kept) for user in range(USERS))
@@ -105,8 +114,11 @@ def test_of_bits_the_analyzer_gets_their_counts_and_no_order(
 
 
 def payloads(services: Deployment) -> list[bytes]:
-    with services.shuffler.parts.database.reading() as transaction:
-        return [bytes(one) for (one,) in transaction.all("SELECT payload FROM reports")]
+    """As the shuffler reads them when it seals the batch."""
+    database = services.shuffler.parts.database
+    batch = services.shuffler.parts.store.current(services.plan.id)
+    key = BatchKeys(beside(database)).early(batch)
+    return [payload for _, payload in read_contents(database, batch, key)]
 
 
 def test_a_shuffler_of_shares_holds_only_uniform_bytes(deploy: Deploy, tmp_path: Path) -> None:

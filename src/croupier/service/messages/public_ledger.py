@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 from croupier.errors import DocumentError
 from croupier.model import read_integer
@@ -17,18 +18,13 @@ def read_public_ledger(text: str | bytes, plan_id: str, start: int = 0) -> list[
     """
     try:
         told = json.loads(text, parse_int=read_integer)
-        listed = [dict(one) for one in told["entries"]]
-        claimed = [one.pop("hash") for one in listed]
-        entries = [LedgerEntry.from_content(one) for one in listed]
-        found = [entry.hash for entry in entries]
+        entries = [_read_entry(dict(one)) for one in told["entries"]]
         own = told["plan"] == plan_id and all(entry.plan == plan_id for entry in entries)
-    except (KeyError, TypeError, ValueError) as error:
+        if not own:
+            raise DocumentError(f"the ledger is that of another plan than {plan_id}")
+        _verify_part(entries, start)
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise DocumentError(f"not a ledger: {error!r}") from error
-    if not own:
-        raise DocumentError(f"the ledger is that of another plan than {plan_id}")
-    if found != claimed:
-        raise DocumentError(f"an entry in the ledger of {plan_id} was altered")
-    _verify_part(entries, start)
     return entries
 
 
@@ -43,6 +39,14 @@ def _verify_part(entries: Sequence[LedgerEntry], start: int) -> None:
         entry.hash for entry in entries[:-1]
     ]:
         raise DocumentError(f"the ledger is broken after entry {start}")
+
+
+def _read_entry(content: dict[str, Any]) -> LedgerEntry:
+    claimed = content.pop("hash")
+    entry = LedgerEntry.from_content(content)
+    if entry.hash != claimed:
+        raise DocumentError(f"entry {entry.sequence} of the ledger was altered")
+    return entry
 
 
 def extends(later: Sequence[LedgerEntry], earlier: Sequence[LedgerEntry]) -> bool:

@@ -94,7 +94,9 @@ class ShufflerApp:
     @property
     def trouble(self) -> str:
         """A word for what keeps batches from being carried on; empty if nothing does."""
-        return Reason.ROLLED_BACK.code if self.open_batch.set_back else self.courier.trouble
+        if self.open_batch.set_back:
+            return Reason.ROLLED_BACK.code
+        return self.courier.trouble or self.courier.mirror_trouble
 
     def drain(self) -> None:
         """Take nothing new; what was taken is still committed and answered."""

@@ -82,7 +82,7 @@ class Courier:
         self._failures = 0
         self._compared = False
         self._refreshed = -MIRROR_EVERY
-        self._mirror_trouble = ""
+        self.mirror_trouble = ""
         self.trouble = ""
         self.disagreement = ""
 
@@ -134,9 +134,9 @@ class Courier:
         found = await _try_refresh(self._mirror.refresh)
         if self._witness is not None:
             found = found or await _try_refresh(self._witness.refresh)
-        if found and found != self._mirror_trouble:
+        if found and found != self.mirror_trouble:
             self._log.warning("mirror waits", reason=found)
-        self._mirror_trouble = found
+        self.mirror_trouble = found
 
     async def _refresh_mirror(self) -> None:
         """The same, now and then: a witness is waited for by every device."""

@@ -99,11 +99,12 @@ class AnalyzerMirror:
     async def _fetch_ledger(self, newest: PublishedDocument) -> bytes:
         """The ledger, which the model rests on and which goes on where the one before ended."""
         text = await self._analyzer.get(f"/v1/plans/{self._plan.id}/ledger")
-        entries = read_public_ledger(text, self._plan.id)
+        entries = await self._run(partial(read_public_ledger, text, self._plan.id))
         if newest.signed.ledger not in {"", *(entry.hash for entry in entries)}:
             raise DocumentError(f"model {newest.model.version} rests on another ledger")
         kept = await self._find(LEDGER)
-        before = [] if kept is None else read_public_ledger(kept, self._plan.id)
+        read_kept = partial(read_public_ledger, kept or b"", self._plan.id)
+        before = [] if kept is None else await self._run(read_kept)
         if not extends(entries, before):
             raise Refusal(Reason.FORK, f"the analyzer's ledger of {len(entries)} entries")
         return text

@@ -6,6 +6,7 @@ import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from croupier.service.http.addresses import require_safe_address
 from croupier.service.http.logs import LEVELS
 from croupier.service.settings import KeySettings, ListenSettings, PeerSettings
 from croupier.service.toml_tables import SettingsError, read_table
@@ -39,6 +40,7 @@ class WitnessConfiguration:
         for name, peer in (("shuffler", self.shuffler), ("analyzer", self.analyzer)):
             if peer.url is None:
                 raise ValueError(f"a witness needs {name}.url")
+            require_safe_address(f"{name}.url", peer.url)
 
 
 def read_configuration(path: Path) -> WitnessConfiguration:
