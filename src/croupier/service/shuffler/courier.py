@@ -12,7 +12,6 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
@@ -24,27 +23,19 @@ from croupier.service.http.metrics import INTERNAL
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.keys.peer_keys import PeerKeys
 from croupier.service.keys.published_reader import PublishedReader
-from croupier.service.messages import signed_documents
-from croupier.service.messages.sealing import NO_PUBLIC_KEY
-from croupier.service.messages.signed_documents import signed_share
 from croupier.service.settings import PeerSettings, ShortBatchPolicy
-from croupier.service.shuffler.agreement import first_entry_to_compare
 from croupier.service.shuffler.analyzer_client import (
     AnalyzerClient,
-    LearntModel,
-    OpenedReports,
-    UndeliveredError,
     reason_of,
 )
+from croupier.service.shuffler.batch_carrier import BatchCarrier
 from croupier.service.shuffler.metrics import ShufflerMetrics
 from croupier.service.shuffler.mirror import AnalyzerMirror, WitnessMirror
 from croupier.service.shuffler.mirrored_documents import MirroredDocuments
 from croupier.service.shuffler.open_batch import OpenBatch
 from croupier.service.shuffler.parts import ShufflerParts
-from croupier.service.shuffler.rows import Basis, BatchRow, BatchState, ReleasedBatch
+from croupier.service.shuffler.rows import Basis, BatchRow, BatchState
 from croupier.service.startup import read_peer_keys
-from croupier.service.storage.leases import Lease
-from croupier.wire import Transport
 
 Answer = TypeVar("Answer")
 
@@ -77,14 +68,15 @@ class Courier:
         self._witness = self._make_witness_mirror(documents, transport)
         self._owner = secrets.token_hex(8)
         self._thread = ThreadPoolExecutor(1, "courier")
+        self._carrier = BatchCarrier(
+            parts, self._analyzer, self._mirror, metrics, self._run_in_thread
+        )
         self._stopping = asyncio.Event()
         self._log = logs.logger("shuffler")
         self._failures = 0
-        self._compared = False
         self._refreshed = -MIRROR_EVERY
         self.mirror_trouble = ""
         self.trouble = ""
-        self.disagreement = ""
 
     async def run(self) -> None:
         """Carry until told to stop; trouble is waited out, longer each time."""
@@ -93,6 +85,11 @@ class Courier:
             if not moved:
                 await self._refresh_mirror()
                 await self._wait()
+
+    @property
+    def disagreement(self) -> str:
+        """What of the analyzer's signed history does not fit ours, in words."""
+        return self._carrier.disagreement
 
     def stop(self) -> None:
         """End after the step that is being taken."""
@@ -112,15 +109,22 @@ class Courier:
             raise Refusal(Reason.ROLLED_BACK, self._open_batch.set_back)
         if batch is None:
             return await self._begin_plan()
-        if not self._compared:
-            await self._try_compare()
+        if not self._carrier.compared:
+            await self._carrier.try_compare()
         await self._run_in_thread(self._store.forget_again)
         if batch.state is BatchState.OPEN and batch.room:
             await self._mend_short_batch(batch)
         lease = await self._run_in_thread(
             partial(self._store.lease, self._owner, self._settings.lease)
         )
-        return lease is not None and await self._carry_batch(lease)
+        if lease is None:
+            return False
+        try:
+            await self._carrier.carry(lease)
+        finally:
+            await self._run_in_thread(partial(self._store.give_back, lease))
+            await self._open_batch.refresh()
+        return True
 
     async def settle(self) -> None:
         """Take all steps that can be taken now."""
@@ -188,7 +192,7 @@ class Courier:
 
     async def _begin_plan(self) -> bool:
         """Open the plan with the model that the analyzer has published."""
-        key = await self._inner_key()
+        key = await self._carrier.inner_key()
         model = await self._mirror.begin()
         basis = Basis(model.version, model.hash, key)
         before = self._parts.settings.succeeds
@@ -216,97 +220,6 @@ class Courier:
             self._log.warning(
                 "batch was short", batch=batch.index, policy=rules.short.value, count=count
             )
-
-    async def _carry_batch(self, lease: Lease) -> bool:
-        """One batch as far as it goes."""
-        try:
-            await self._run_in_thread(self._parts.keyring.tidy)
-            await self._try_compare()
-            await self._run_in_thread(partial(self._store.seal, lease.plan_id))
-            await self._hand_on(lease)
-            await self._run_in_thread(partial(self._store.scrub, lease.plan_id))
-        finally:
-            await self._run_in_thread(partial(self._store.give_back, lease))
-            await self._open_batch.refresh()
-        return True
-
-    async def _hand_on(self, lease: Lease) -> None:
-        """Release the leased batch and have it acknowledged, unless that was done before."""
-        batch = await self._run_in_thread(partial(self._store.current, lease.plan_id))
-        if batch.index != lease.batch or batch.state not in (
-            BatchState.SEALED,
-            BatchState.RELEASED,
-        ):
-            return
-        started = time.monotonic()
-        await self._compare()
-        released = await self._run_in_thread(partial(self._store.release, lease.plan_id))
-        if released is None:
-            return
-        learnt = await self._deliver(released)
-        key = await self._inner_key()
-        await self._mirror.follow(learnt)
-        basis = Basis(learnt.model_version, learnt.model_hash, key)
-        await self._run_in_thread(
-            partial(self._store.acknowledge, lease.plan_id, lease.batch, basis)
-        )
-        self._metrics.deliveries.add(None)
-        self._log.info(
-            "batch acknowledged",
-            batch=lease.batch,
-            model_version=learnt.model_version,
-            seconds=round(time.monotonic() - started, 3),
-        )
-
-    async def _try_compare(self) -> None:
-        """Compare, if the analyzer can be asked: what was noted here is enough for a seal."""
-        with suppress(UndeliveredError):
-            await self._compare()
-
-    async def _compare(self) -> None:
-        """Refuse to go on where the analyzer's signed history does not fit ours."""
-        plan_id = self._plan.id
-        released = await self._run_in_thread(partial(self._store.released, plan_id))
-        head = await self._analyzer.head(plan_id, first_entry_to_compare(released))
-        found = await self._run_in_thread(partial(self._store.compare, plan_id, head))
-        self._compared, self.disagreement = True, "" if found is None else found.words
-        if found is not None:
-            self._metrics.deliveries.add(Reason.ROLLED_BACK)
-            self._log.error("rolled back", found=found.words)
-            raise Refusal(Reason.ROLLED_BACK, found.words)
-
-    async def _deliver(self, released: ReleasedBatch) -> LearntModel:
-        """What the analyzer learnt from the batch."""
-        try:
-            outcome = await self._analyzer.send(released)
-            if isinstance(outcome, LearntModel):
-                return outcome
-            return await self._send_share(released, outcome)
-        except UndeliveredError as error:
-            known = {reason.code for reason in Reason if reason.status}
-            self._metrics.deliveries.add(error.reason if error.reason in known else INTERNAL)
-            raise
-
-    async def _send_share(self, released: ReleasedBatch, opened: OpenedReports) -> LearntModel:
-        """Our part of the sum, over the set that the analyzer has settled on."""
-        plan_id, index = released.plan_id, released.batch
-        added = partial(self._store.share, plan_id, index, opened.flags, released.attempt)
-        try:
-            share = await self._run_in_thread(added)
-        except Refusal as refusal:
-            self._metrics.deliveries.add(refusal.reason)
-            raise
-        body = signed_share(plan_id, index, share)
-        signature = signed_documents.sign_batch(body, self._parts.keyring.signer)
-        return await self._analyzer.send_share(plan_id, index, share, signature)
-
-    async def _inner_key(self) -> bytes:
-        """The key that devices seal for the analyzer with, where they do.
-
-        The list is asked for either way: models may be signed by a key that it announces.
-        """
-        key = await self._analyzer.sealing_key()
-        return NO_PUBLIC_KEY if self._parts.transport.kind is Transport.BITS else key
 
     async def _run_in_thread(self, work: Callable[[], Answer]) -> Answer:
         """Work of the store, off the event loop."""
