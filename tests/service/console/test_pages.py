@@ -30,6 +30,7 @@ def shuffler(**changes: object) -> Snapshot:
     return {
         "role": "shuffler", "plan": "ab" * 16, "transport": "bits", "short_policy": "wait",
         "participation_limit": 2, "batches_total": 17, "draining": False, "trouble": "",
+        "rolled_back": "",
         "oldest_seconds": 200.0, "accepted": 1345, "refused": {"stale-batch": 3, "malformed": 12},
         "keys": [{"use": "seal", "state": "expired", "expires_seconds": 90000.0}],
         "begun": True, "ended": False, "released": 4, "batch": 4, "state": "open", "size": 500,
@@ -42,6 +43,7 @@ def analyzer(**changes: object) -> Snapshot:
     return {
         "role": "analyzer", "plan": "cd" * 16, "transport": "bits", "participation_limit": 1,
         "batches_total": 17, "draining": False, "refused": {}, "keys": [], "rewards": None,
+        "rolled_back": "",
         "epsilon": 0.98765, "epsilon_asked": 1.0, "epsilon_batch": 0.75, "delta": 1e-5,
         "method": "certificate", "learnt": 16, "repairs": 3, "clipped": 2, "model_version": 9,
         "model_hash": "0123456789abcdef", "model_seconds": 7300.0, "model_seen_new": True,
@@ -164,6 +166,15 @@ def test_rewards_are_shown_where_they_are_told() -> None:
     assert Reader(text).shown["rewards"] == "From 0.500 in batch 0 to 0.750 in batch 1."
     assert 'points="0.0,30.0 300.0,15.0"' in text
     assert "Nobody has told a reward yet." in html(analyzer(rewards=[]))
+
+
+@pytest.mark.parametrize("page", [shuffler, analyzer])
+def test_a_page_says_that_a_database_was_set_back(page: Callable[..., Snapshot]) -> None:
+    """In as many words as a disagreement between both services has."""
+    told = f"batch 3 is for model {'ab' * 32}, not for {'cd' * 32}"
+    shown = Reader(html(page(rolled_back=told))).shown
+    assert shown["news"].startswith("Rolled back, nothing is ")
+    assert told in shown["news"]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ from croupier.service.http.reasons import Reason
 LONGEST = 200
 
 FIELDS = frozenset({
-    "role", "plan", "transport", "draining", "trouble", "begun", "ended", "batches_total",
+    "role", "plan", "transport", "draining", "rolled_back", "trouble", "begun", "ended",
+    "batches_total",
     "batch", "state", "size", "filled", "padded", "dropped", "why", "oldest_seconds",
     "released", "short_policy", "participation_limit", "accepted", "refused", "newest_batches",
     "keys", "use", "expires_seconds",
