@@ -81,13 +81,17 @@ class BatchKeys:
     def keep_only(self, newest: BatchRow, batches: Iterable[BatchRow]) -> None:
         """Destroy the keys of a plan up to its newest batch, but those that are still needed.
 
-        Keys of later ones were made by a process that is ahead of what we have read.
+        Keys of later ones were made by a process that is ahead of what we have read. A draft of a
+        key that is needed may be what another thread is writing.
         """
         needed = {_name(batch, use) for batch in batches for use in _uses(batch)}
-        for path in self._directory.glob(f"{newest.plan_id}.*.*.*"):
-            if path.name not in needed and _place(path.name) <= (newest.index, newest.attempt):
-                _destroy(path)
-                self._known.pop(path.name, None)
+        files = {path.name for path in self._directory.glob(f"{newest.plan_id}.*.*.*")}
+        known = {name for name in self._known if name.startswith(f"{newest.plan_id}.")}
+        for name in files | known:
+            is_needed = name.removesuffix(_DRAFT) in needed
+            if not is_needed and _place(name) <= (newest.index, newest.attempt):
+                _destroy(self._directory / name)
+                self._known.pop(name, None)
 
     def _require(self, batch: BatchRow, use: str) -> BatchKey:
         found = self._read(_name(batch, use))
