@@ -10,6 +10,8 @@ import pytest
 
 from croupier.cli.main import main
 from croupier.plan import Plan, composed_epsilons
+from croupier.service.settings import read_settings
+from croupier.service.toml_tables import SettingsError
 
 
 def written(path: Path, epsilon: float, **changes: Any) -> Path:
@@ -63,6 +65,23 @@ def test_a_deployment_of_a_plan_that_trusts_everybody_must_be_asked_for(
     assert main(["init", place, "--plan", trusting, "--all-honest"]) == 0
     usual = str(written(tmp_path / "usual.json", 1.0))
     assert main(["init", str(tmp_path / "other"), "--plan", usual]) == 0
+
+
+def test_a_deployment_of_shares_must_say_that_devices_are_trusted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    usual, place = str(written(tmp_path / "plan.json", 1.0)), tmp_path / "deployment"
+    asked = ["init", str(place), "--plan", usual, "--transport", "shares"]
+    assert main(asked) == 2
+    assert "one hostile device can add any number" in capsys.readouterr().err
+    assert not place.exists()
+    assert main([*asked, "--trust-devices"]) == 0
+    for role in ("shuffler", "analyzer"):
+        settings = place / role / "settings.toml"
+        assert read_settings(settings).trust_devices
+        settings.write_text(settings.read_text().replace("trust_devices = true", ""))
+        with pytest.raises(SettingsError, match=r'"shares" needs trust_devices = true: nobody'):
+            read_settings(settings)
 
 
 def test_plan_takes_units_and_confidence(

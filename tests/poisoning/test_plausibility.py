@@ -12,6 +12,7 @@ import pytest
 from scipy.stats import binom
 
 from croupier.analyzer import Analyzer
+from croupier.coins import SeededCoins
 from croupier.errors import RefusedError
 from croupier.model import ReleasedSums
 from croupier.plan import Plan
@@ -37,6 +38,10 @@ PLANS: list[dict[str, Any]] = [
     {"protocol": "amplified-gaussian", "dim": 4, "batch_size": 1000},
     {"protocol": "noiseless", "dim": 4, "batch_size": 500, "epsilon": None, "delta": None},
 ]
+
+
+def coins() -> SeededCoins:
+    return SeededCoins(np.random.SeedSequence(5))
 
 
 def plan_of(**changes: Any) -> Plan:
@@ -216,8 +221,24 @@ def test_a_report_of_bits_weighs_what_the_plan_says() -> None:
     assert 4.5 < plan.report_weight < 5.0
 
 
+def test_a_gaussian_report_weighs_what_the_plan_says_and_no_more() -> None:
+    """Numbers beyond what honest noise reaches are brought back; honest ones never are."""
+    plan = plan_of(protocol="amplified-gaussian", dim=4, batch_size=1000)
+    release: Any = plan.release(0)
+    honest = release.randomize(plan.layout.encode(np.full((1, 4), 0.5), np.ones(1))[0], coins())
+    hostile = {name: np.full_like(rows, 2**61) for name, rows in honest.items()}
+    ones = {name: np.concatenate([honest[name], hostile[name]]) for name in honest}
+    moved = release.analyze(ones) - release.analyze(honest)
+    most = float(np.linalg.norm(moved[:4])) / plan.layout.largest_entry
+    assert release.report_weight == pytest.approx(most)
+    assert 50 < plan.report_weight < 150
+    exact = np.concatenate([honest["vector"][0], honest["matrix"][0]]) * 2.0**-40
+    np.testing.assert_allclose(release.analyze(honest), exact)
+
+
 def test_what_nothing_bounds_is_said_to_be_unbounded() -> None:
-    assert plan_of(protocol="amplified-gaussian", dim=4, batch_size=1000).report_weight == math.inf
+    plan = plan_of(protocol="noiseless", dim=4, batch_size=10, epsilon=None, delta=None)
+    assert plan.report_weight == math.inf
 
 
 def test_the_threshold_is_one_in_a_million() -> None:

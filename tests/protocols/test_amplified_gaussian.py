@@ -61,9 +61,13 @@ def test_analyzer_ignores_message_order_to_the_last_bit() -> None:
 
 
 def test_sums_beyond_64_bits_are_exact() -> None:
-    made = AmplifiedGaussianRelease(Layout(1), 4, 80_000.0)
-    rows = np.array([[2**62], [2**62], [2**62], [2**62 + 2**41]])
-    assert made.analyze({"vector": rows, "matrix": -rows}).tolist() == [2**24 + 2, -(2**24) - 2]
+    """Twelve of the largest numbers that count."""
+    made = AmplifiedGaussianRelease(Layout(1), 12, 80_000.0)
+    rows = np.full((12, 1), 800_000 * 2**40)
+    rows[0] += 2**39
+    assert rows.sum(dtype=object) > 2**63
+    expected = 12 * 800_000 + 0.5
+    assert made.analyze({"vector": rows, "matrix": -rows}).tolist() == [expected, -expected]
 
 
 def test_noise_that_could_leave_64_bits_is_refused() -> None:

@@ -26,6 +26,12 @@ def analyzer_store(database: Database, **options: Any) -> AnalyzerStore:
     return AnalyzerStore(database, ProgressFiles(beside(database)), **options)
 
 
+def forget_progress(database: Database) -> None:
+    """As if nothing had been noted outside of the database."""
+    for file in beside(database).glob("*.progress"):
+        file.unlink()
+
+
 def beside(database: Database) -> Path:
     """A directory of the database's own: beside its file, or beside its server's directory."""
     url = str(database)

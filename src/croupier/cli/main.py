@@ -38,6 +38,7 @@ for command in (
     serving.serve,
     serving.witness,
     serving.status,
+    serving.quarantine,
     serving.retire,
     serving.doctor,
     issuing.issue,

@@ -1,4 +1,4 @@
-"""The commands ``init``, ``serve``, ``witness``, ``status``, ``retire`` and ``doctor``."""
+"""The commands ``init``, ``serve``, ``witness``, ``status``, ``quarantine`` and others."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from croupier.errors import MissingExtraError
 if TYPE_CHECKING:
     from croupier.service.admin.doctor import CheckResult
     from croupier.service.admin.status import PlanStatus
+    from croupier.service.analyzer.quarantine import JudgedBatch
 
 EXTRA = "service"
 
@@ -33,6 +34,9 @@ def init(
     all_honest: Annotated[
         bool, typer.Option(help="Take a plan that relies on every user being honest.")
     ] = False,
+    trust_devices: Annotated[
+        bool, typer.Option(help="Take shares, with which one hostile device chooses the model.")
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Write settings, keys and tokens for all roles, ready to start on this machine.
@@ -40,7 +44,9 @@ def init(
     Example: croupier init deployment --plan plan.json
     """
     made = screen.read_plan(plan)
-    layout = _serving().initialise(directory, made, transport, accounts, all_honest=all_honest)
+    layout = _serving().initialise(
+        directory, made, transport, accounts, all_honest=all_honest, trust_devices=trust_devices
+    )
     paths = {"shuffler": str(layout.shuffler), "analyzer": str(layout.analyzer)}
     words = "\n".join(
         ["Start the two services, each in its own terminal:"]
@@ -113,6 +119,30 @@ def retire(
     screen.emit(document, words, as_json)
 
 
+def quarantine(
+    config: Config,
+    leave_out: Annotated[
+        list[int] | None, typer.Option(help="A batch not to be learnt from; may be repeated.")
+    ] = None,
+    take_in: Annotated[
+        list[int] | None, typer.Option(help="A batch to be learnt from; may be repeated.")
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Show batches that honest users could hardly have added up to, and decide about them.
+
+    The analyzer does not learn from such a batch until it is taken in. Any other may be left out.
+    The model after the next batch follows. Exits 1 if there is a batch to decide about.
+
+    Example: croupier quarantine --config deployment/analyzer/settings.toml --leave-out 7
+    """
+    found = _serving().judge(config, leave_out or [], take_in or [])
+    batches = [vars(one) | {"standing": one.standing.value} for one in found]
+    screen.emit({"kind": "quarantine", "batches": batches}, quarantine_words(found), as_json)
+    if any(one.waits for one in found):
+        raise typer.Exit(1)
+
+
 def doctor(config: Config, as_json: options.Json = False) -> None:
     """Check settings, keys, database, clock, disk and the other role; exits 1 if one fails.
 
@@ -135,6 +165,16 @@ def status_words(found: PlanStatus) -> str:
             lines.append(f"  {name:<9} {other.words}")
     if found.warning:
         lines.append(f"  warning   {found.warning}")
+    return "\n".join(lines)
+
+
+def quarantine_words(found: list[JudgedBatch]) -> str:
+    """Batches that are not learnt from, and how many are."""
+    out = [one for one in found if not one.is_in]
+    lines = [f"{one.words[0].upper()}{one.words[1:]}." for one in out]
+    lines.append(f"{len(found) - len(out)} of {len(found)} batches are learnt from.")
+    if any(one.waits for one in out):
+        lines.append("Decide with --take-in N or --leave-out N; see docs/deploy.md on quarantined.")
     return "\n".join(lines)
 
 

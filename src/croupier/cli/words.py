@@ -13,7 +13,7 @@ from croupier.model import Model
 from croupier.plan import AGAINST, Plan
 from croupier.privacy.budget import LEAST_DELTA, Budget
 from croupier.privacy.guarantee import Guarantee
-from croupier.protocols.base import Release
+from croupier.protocols.base import AdditiveRelease, Release
 from croupier.schedules import Schedule
 
 SHOWN_BATCHES = 20
@@ -96,7 +96,8 @@ def _weight(plan: Plan) -> str:
     """What a hostile user can do with a report that looks like any other."""
     if math.isinf(plan.report_weight):
         return "weighs without limit where it is hostile"
-    return f"weighs up to {plan.report_weight:.3g} honest ones where it is hostile; in shares, any"
+    shares = "; in shares, any number" if isinstance(plan.release(0), AdditiveRelease) else ""
+    return f"weighs up to {plan.report_weight:.3g} honest ones where it is hostile{shares}"
 
 
 def _every_batch(plan: Plan) -> list[str]:

@@ -41,6 +41,8 @@ MOST_REPORT = 2.0**22
 TAIL = 40.0
 """Noise beyond so many sigmas has a chance below 2 exp(-800), less than any float above 0."""
 
+HONEST_TAIL = 10.0
+"""Of a million users' thousand numbers each, none of honest noise is beyond so many: 2e-14."""
 
 ROUNDED_UP = 1 + 1e-9
 """On mu: far more than what discrete noise and rounding change."""
@@ -101,9 +103,29 @@ class AmplifiedGaussianRelease(ShuffleRelease):
         parts = np.split(noisy[None, :], [self.layout.dim], axis=1)
         return dict(zip(CHANNELS, parts, strict=True))
 
+    @property
+    def reach(self) -> Floats:
+        """The largest numbers ``(size,)`` that count of a report; no honest one has larger."""
+        largest = np.maximum(np.abs(self.layout.low), np.abs(self.layout.high))
+        return np.asarray(largest + HONEST_TAIL * self.sigma)
+
+    @property
+    def report_weight(self) -> float:
+        """All numbers of the vector as large as they are counted."""
+        vector = self.reach[: self.layout.dim]
+        return float(np.linalg.norm(vector)) / self.layout.largest_entry
+
     def analyze(self, messages: Messages) -> Floats:
-        """A_Amp: the sums, of integers without limit, so that they cannot tell the order."""
-        units = [np.sum(messages[channel], axis=0, dtype=object) for channel in CHANNELS]
+        """A_Amp: the sums, of integers without limit, so that they cannot tell the order.
+
+        Numbers that no honest report has are brought back into their range one by one.
+        """
+        most = np.array(whole_units(self.reach), dtype=np.int64)
+        ranges = zip(CHANNELS, np.split(most, [self.layout.dim]), strict=True)
+        units = [
+            np.sum(np.clip(messages[channel], -reach, reach), axis=0, dtype=object)
+            for channel, reach in ranges
+        ]
         return np.ldexp(np.concatenate(units).astype(np.float64), -UNIT_POWER)
 
     def sample_sum(self, contributions: Floats, rng: np.random.Generator) -> Floats:

@@ -24,6 +24,13 @@ USUAL_OPENERS, MOST_OPENERS = 4, 64
 """Helper processes: at most so many unless told, and at most so many."""
 
 
+SHARES_TRUST = (
+    "nobody can look into a share, so that one hostile device can add any number to its batch's "
+    'sums and choose the model; use "bits" unless all devices are trusted'
+)
+"""What the transport ``shares`` asks of devices."""
+
+
 class Role(Enum):
     """Which of the two services a file is for."""
 
@@ -196,6 +203,7 @@ class Settings:
     """Everything that one role is told. ``succeeds`` is the id of an ended plan to carry on.
 
     ``rewards`` is a file of mean rewards for the analyzer's console, where somebody knows them.
+    ``trust_devices`` says that no device is hostile, without which no shares are taken.
     """
 
     role: Role
@@ -204,6 +212,7 @@ class Settings:
     keys: KeySettings
     peer: PeerSettings
     transport: Transport = Transport.BITS
+    trust_devices: bool = False
     listen: ListenSettings = field(default_factory=ListenSettings)
     access: AccessSettings = field(default_factory=AccessSettings)
     accounts: AccountSettings | None = None
@@ -221,6 +230,8 @@ class Settings:
         if self.log_level not in LEVELS:
             known = ", ".join(LEVELS)
             raise ValueError(f"log_level must be one of {known}, got {self.log_level!r}")
+        if self.transport is Transport.SHARES and not self.trust_devices:
+            raise ValueError(f'transport "shares" needs trust_devices = true: {SHARES_TRUST}')
         if self.role is Role.SHUFFLER and (self.peer.url is None or self.peer.token_file is None):
             raise ValueError("a shuffler needs peer.url and peer.token_file")
         if self.role is Role.SHUFFLER:

@@ -19,7 +19,7 @@ from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.storage.database import Database, Hooks
 from croupier.shuffler import Batch
 
-from ..beside_the_keys import analyzer_store
+from ..beside_the_keys import analyzer_store, forget_progress
 from ..noiseless_plans import noiseless
 
 Databases = Callable[[str], Database]
@@ -132,6 +132,7 @@ def test_the_ledger_refuses_the_batch_after_the_last_whatever_else_is_said(
         transaction.execute("DELETE FROM batches")
         transaction.execute("DELETE FROM models WHERE version = 1")
         transaction.execute("UPDATE plans SET batch = 0")
+    forget_progress(database)
     with pytest.raises(Refusal) as refused:
         send(analyzer_store(database), plan, 0)
     assert refused.value.reason is Reason.PLAN_ENDED
@@ -203,6 +204,7 @@ def test_the_next_model_follows_the_published_one_not_a_recomputed_one(
             rounded.to_json(),
             rounded.hash,
         )
+    forget_progress(database)
     later = analyzer_store(database)
     assert send(later, plan, 1).model.previous == rounded.hash
 

@@ -48,9 +48,14 @@ def attacked_plan() -> Plan:
 class Laboratory:
     """Both services as processes of their own, and a crowd around them."""
 
-    def __init__(self, directory: Path) -> None:
-        self.plan = attacked_plan()
-        self.services = LocalServices(directory, self.plan)
+    def __init__(
+        self,
+        directory: Path,
+        plan: Plan | None = None,
+        transport: Transport = Transport.BITS,
+    ) -> None:
+        self.plan = plan or attacked_plan()
+        self.services = LocalServices(directory, self.plan, transport)
         self.http = httpx.Client(trust_env=False, timeout=30.0)
         self._models: dict[str, Model] = {}
 

@@ -43,12 +43,13 @@ def analyzer(**changes: object) -> Snapshot:
     return {
         "role": "analyzer", "plan": "cd" * 16, "transport": "bits", "participation_limit": 1,
         "batches_total": 17, "draining": False, "refused": {}, "keys": [], "rewards": None,
-        "rolled_back": "",
+        "rolled_back": "", "quarantined": None,
         "epsilon": 0.98765, "epsilon_asked": 1.0, "epsilon_batch": 0.75, "delta": 1e-5,
         "method": "certificate", "learnt": 16, "repairs": 3, "clipped": 2, "model_version": 9,
         "model_hash": "0123456789abcdef", "model_seconds": 7300.0, "model_seen_new": True,
         "publications": 10, "newest_models": [{"model_version": 9, "model_hash": "f00dfeed" * 8}],
-        "newest_batches": [{"batch": 15, "size": 4321, "model_version": 9}], "entries": 16,
+        "entries": 16,
+        "newest_batches": [{"batch": 15, "size": 4321, "model_version": 9, "standing": "in"}],
         "reports": 65432, "ledger_head": "beef" * 16,
     } | changes  # fmt: skip
 
@@ -236,7 +237,7 @@ def test_a_page_without_scripts_refreshes_itself() -> None:
 
 def test_only_listed_fields_of_plain_values_get_out() -> None:
     told = shuffler(
-        account="someone", refused={"malformed": 1, "203.0.113.9": 2}, trouble="x" * 201
+        account="someone", refused={"malformed": 1, "203.0.113.9": 2}, trouble="x" * 301
     )
     told["keys"] = [{"use": "seal", "public": b"key", "state": ["a"]}, "payload"]
     told["newest_batches"] = [{"batch": 1, "payload": b"bits", "state": {"account": 1}}]
@@ -291,6 +292,7 @@ def test_the_news_say_when_a_batch_or_a_plan_is_closed() -> None:
     assert page_of(shuffler(state="sealed")).news == "Batch 4 is sealed; the next is not open yet."
     assert page_of(shuffler(ended=True)).news == "The plan has ended; no more reports are taken."
     assert page_of(analyzer()).news == "Model 9 is published; the plan has 1 batch left."
+    assert page_of(analyzer(quarantined=15)).news.startswith("Batch 15 is quarantined: ")
     assert page_of(analyzer(learnt=17)).news == "Model 9 is published; the plan has ended."
 
 

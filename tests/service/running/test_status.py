@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from croupier.service.admin.status import RetiredPlan, ServiceStatus, retire, status
+from croupier.service.admin.status import RetiredPlan, ServiceStatus, judge, retire, status
 from croupier.service.settings import BatchSettings, ShortBatchPolicy
 from croupier.service.shuffler.batch_status import explain_wait
 from croupier.service.shuffler.rows import BatchRow, BatchState
@@ -116,7 +116,7 @@ def test_the_end_of_a_plan_is_told_by_both(deploy: Deploy, monkeypatch: pytest.M
         services.carry()
     for role, words in (
         ("shuffler", "The plan has ended with batch 2"),
-        ("analyzer", "All batches have been learnt from; the plan has ended."),
+        ("analyzer", "All batches have come; the plan has ended."),
     ):
         parts: Any = getattr(services, role).parts
         found = status(replace(parts.settings, database=services.urls[role]))
@@ -146,6 +146,25 @@ def test_a_plan_is_retired_by_its_shuffler_only_and_once_it_has_begun(
     settings = replace(services.shuffler.parts.settings, database=str(tmp_path / "new.db"))
     with pytest.raises(StartError, match="has not begun here"):
         retire(settings)
+
+
+def test_batches_are_judged_by_their_analyzer_and_in_one_way(deploy: Deploy) -> None:
+    services = deploy()
+    services.fill(range(USERS))
+    services.carry()
+    ours, theirs = (
+        replace(getattr(services, role).parts.settings, database=services.urls[role])
+        for role in ("analyzer", "shuffler")
+    )
+    with pytest.raises(SettingsError, match="batches are judged at the analyzer"):
+        judge(theirs, [], [])
+    with pytest.raises(SettingsError, match="batch 0 cannot be left out and taken in"):
+        judge(ours, [0, 1], [0])
+    with pytest.raises(StartError, match="batch 1 has not come, 1 have"):
+        judge(ours, [1], [])
+    (found,) = judge(ours, [0], [])
+    assert (found.batch, found.is_in) == (0, False)
+    assert judge(ours, [], [0])[0].is_in
 
 
 def test_a_plan_is_not_retired_while_a_batch_is_on_its_way(deploy: Deploy) -> None:

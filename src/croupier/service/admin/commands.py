@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,10 +14,17 @@ from croupier.service.admin.deployment_files import DeploymentFiles, write_deplo
 from croupier.service.admin.status import PlanStatus, RetiredPlan
 from croupier.service.analyzer.app import AnalyzerApp
 from croupier.service.analyzer.parts import assemble_analyzer
+from croupier.service.analyzer.quarantine import JudgedBatch
 from croupier.service.console import analyzer_console, shuffler_console
 from croupier.service.http import logs, server
 from croupier.service.http.connections import ConnectionLimits
-from croupier.service.settings import LimitSettings, Role, Settings, read_settings
+from croupier.service.settings import (
+    SHARES_TRUST,
+    LimitSettings,
+    Role,
+    Settings,
+    read_settings,
+)
 from croupier.service.shuffler.app import ShufflerApp
 from croupier.service.shuffler.parts import assemble_shuffler
 from croupier.service.startup import StartError, require_deployable
@@ -29,11 +36,18 @@ examine = doctor.examine
 
 
 def initialise(
-    directory: Path, plan: Plan, transport: str, accounts: str, *, all_honest: bool = False
+    directory: Path,
+    plan: Plan,
+    transport: str,
+    accounts: str,
+    *,
+    all_honest: bool = False,
+    trust_devices: bool = False,
 ) -> DeploymentFiles:
     """Directories for all roles, if the plan can be run like that.
 
-    A plan that relies on all users being honest is refused unless ``all_honest`` says so too.
+    A plan that relies on all users being honest is refused unless ``all_honest`` says so too, and
+    shares, which rely on all of their devices, unless ``trust_devices`` does.
     """
     if plan.mechanism.honest_fraction == 1 and not all_honest:
         raise ValueError(
@@ -44,6 +58,8 @@ def initialise(
     if transport not in known:
         raise ValueError(f"transport must be one of {', '.join(known)}, got {transport!r}")
     require_deployable(plan, known[transport])
+    if known[transport] is Transport.SHARES and not trust_devices:
+        raise ValueError(f'transport "shares" needs --trust-devices: {SHARES_TRUST}')
     policies = {one.value: one for one in AccountPolicy}
     if accounts not in policies:
         raise ValueError(f"accounts must be one of {', '.join(policies)}, got {accounts!r}")
@@ -55,6 +71,11 @@ def status(path: Path) -> PlanStatus:
     settings = read_settings(path)
     open_to_all = settings.accounts is not None and settings.accounts.policy is AccountPolicy.ANYONE
     return replace(operations.status(settings), warning=OPEN_TO_ALL if open_to_all else "")
+
+
+def judge(path: Path, leave_out: Sequence[int], take_in: Sequence[int]) -> list[JudgedBatch]:
+    """Decide about batches that came to an analyzer; every batch of its plan after that."""
+    return operations.judge(read_settings(path), leave_out, take_in)
 
 
 def retire(path: Path, abandon: bool) -> RetiredPlan:

@@ -43,7 +43,10 @@ def write_deployment(
     *,
     accounts: AccountPolicy,
 ) -> DeploymentFiles:
-    """Write the directories; what is there already is not touched."""
+    """Write the directories; what is there already is not touched.
+
+    Shares are only for devices that are trusted, which the settings then say: ask before.
+    """
     homes = {role: directory / role.value for role in Role}
     for home in homes.values():
         _write_private(_make_home(home) / "plan.json", plan.to_json())
@@ -53,7 +56,7 @@ def write_deployment(
     _write_private(shuffler / "service-token", token + "\n")
     _write_private(shuffler / "analyzer-key", signing[Role.ANALYZER] + "\n")
     _write_private(analyzer / "shuffler-key", signing[Role.SHUFFLER] + "\n")
-    word = transport.name.lower()
+    word = _TRANSPORTS[transport]
     told = _SHUFFLER.format(transport=word, port=ports[0], peer=ports[1])
     _write_private(shuffler / SETTINGS, told + _admit_accounts(directory, accounts))
     told = _ANALYZER.format(
@@ -98,10 +101,16 @@ def _write_private(path: Path, text: str) -> None:
         file.write(text)
 
 
+_TRANSPORTS = {
+    Transport.BITS: 'transport = "bits"',
+    Transport.SEALED: 'transport = "sealed"',
+    Transport.SHARES: 'transport = "shares"\ntrust_devices = true          # not one of them lies',
+}
+
 _SHUFFLER = """\
 role = "shuffler"
 plan = "plan.json"
-transport = "{transport}"
+{transport}
 database = "shuffler.db"            # or postgresql://user@host/name, for more than one process
 
 [listen]
@@ -143,7 +152,7 @@ policy = "anyone"                   # for tests only: anybody can fill a batch b
 _ANALYZER = """\
 role = "analyzer"
 plan = "plan.json"
-transport = "{transport}"
+{transport}
 database = "analyzer.db"
 
 [listen]

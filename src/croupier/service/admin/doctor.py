@@ -121,6 +121,14 @@ def _accounts(settings: Settings) -> str:
     return f"an upload must show a token for its account, signed by one of {len(issuers)} keys"
 
 
+def _devices(settings: Settings) -> str:
+    """What a hostile one can do."""
+    if settings.trust_devices:
+        return "all are trusted; with shares one that is hostile chooses the model"
+    weight = startup.read_checked_plan(settings).report_weight
+    return f"may be hostile; one report weighs {weight:.3g} honest ones at most"
+
+
 def _database(settings: Settings) -> str:
     try:
         database = Database.open_read_only(settings.database, settings.role.value)
@@ -222,6 +230,7 @@ _CHECKS: dict[str, Check] = {
     "keys": _keys,
     "tokens": _tokens,
     "accounts": _accounts,
+    "devices": _devices,
     "database": _database,
     "disk": _disk,
     "files": _files,

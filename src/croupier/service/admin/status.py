@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import httpx
 
 from croupier.service.analyzer import parts as analyzer
+from croupier.service.analyzer.quarantine import JudgedBatch, Standing
 from croupier.service.analyzer.store import AnalyzerStore
 from croupier.service.http.reasons import Refusal
 from croupier.service.settings import Role, Settings, ShortBatchPolicy
@@ -30,6 +32,12 @@ ROLLED_BACK = (
     "Bring the newest copy of the database back. If there is none, end the plan at the shuffler "
     "with: croupier retire --abandon --config FILE. Begin one that succeeds nothing then; see "
     "docs/deploy.md on rolled-back."
+)
+
+
+QUARANTINE = (
+    "Find out what is special about it, then decide: croupier quarantine --config FILE --leave-out "
+    "N, or --take-in N. See docs/deploy.md on quarantined."
 )
 
 
@@ -132,6 +140,28 @@ def retire(settings: Settings, abandon: bool = False) -> RetiredPlan:
         database.close()
 
 
+def judge(
+    settings: Settings, leave_out: Sequence[int], take_in: Sequence[int]
+) -> list[JudgedBatch]:
+    """Decide about batches, beside a service that may be running; every batch after that."""
+    if settings.role is not Role.ANALYZER:
+        raise SettingsError("batches are judged at the analyzer, these are the shuffler's settings")
+    if both := set(leave_out) & set(take_in):
+        raise SettingsError(f"batch {min(both)} cannot be left out and taken in")
+    plan = read_checked_plan(settings)
+    database = Database.open(settings.database, settings.role.value)
+    try:
+        store = analyzer.open_store(settings, database)
+        wanted = dict.fromkeys(leave_out, Standing.LEFT_OUT) | dict.fromkeys(take_in, Standing.IN)
+        for index, standing in wanted.items():
+            store.decide_standing(plan.id, index, standing)
+        return store.judged(plan.id)
+    except Refusal as refused:
+        raise StartError(str(refused)) from refused
+    finally:
+        database.close()
+
+
 def _shuffler_status(
     settings: Settings, store: ShufflerStore, own: ServiceStatus | None, peer: ServiceStatus | None
 ) -> PlanStatus:
@@ -214,8 +244,13 @@ def _analyzer_status(
     if set_back:
         answer = f"Rolled back, nothing is learnt: {set_back}."
         return PlanStatus("analyzer", plan.id, answer, ROLLED_BACK, False, facts, own, peer)
+    waiting = store.quarantined(plan.id)
+    facts["quarantined"] = [one.batch for one in waiting]
     if published.next_batch is None:
-        answer, advice = "All batches have been learnt from; the plan has ended.", ""
+        answer, advice = "All batches have come; the plan has ended.", ""
+    elif waiting:
+        answer = f"Not all that came is learnt from: {waiting[0].words}."
+        return PlanStatus("analyzer", plan.id, answer, QUARANTINE, False, facts, own, peer)
     else:
         answer = (
             f"Model {published.model.version} is published; batch {published.next_batch} has not "

@@ -20,6 +20,7 @@ from croupier.service.analyzer.agreement import find_disagreement
 from croupier.service.analyzer.metrics import AnalyzerMetrics
 from croupier.service.analyzer.model_age import ModelAge
 from croupier.service.analyzer.parts import AnalyzerParts
+from croupier.service.analyzer.quarantine import JudgedBatch
 from croupier.service.analyzer.receiving import Answer, BatchReceiver
 from croupier.service.disk_space import DiskWatch
 from croupier.service.http import guards, logs, metrics, responses
@@ -30,6 +31,9 @@ from croupier.service.keys.peer_keys import PeerKeys
 from croupier.service.messages.signed_documents import LedgerEntry
 
 Found = TypeVar("Found")
+
+QUARANTINED = "quarantined"
+"""The word for batches that are not learnt from until the operator has decided."""
 
 MOST_WAITING = 4
 """Batches in memory at once; one is learnt from, the others wait."""
@@ -62,6 +66,7 @@ class AnalyzerApp:
         self._draining = False
         self._disk = DiskWatch(parts.settings.database)
         self._ledger_text: tuple[str, bytes] | None = None
+        self._trouble = ""
         self.model_age = ModelAge()
         self._plan_text = parts.plan.to_json()
         self._routed = Starlette(
@@ -86,7 +91,9 @@ class AnalyzerApp:
 
     def _routes(self) -> list[Route]:
         return [
-            *responses.common_routes(self._blockers, self._metrics, analyzer_api()),
+            *responses.common_routes(
+                self._blockers, self._metrics, analyzer_api(), lambda: self._trouble
+            ),
             Route("/v1/keys", self._keys),
             Route("/v1/models/{hash}", self._model),
             Route("/v1/plans/{plan}", self._plan),
@@ -195,7 +202,20 @@ class AnalyzerApp:
         self._log.info("batch taken", **facts)
         if "model_version" in facts:
             self.model_age.see(facts["model_version"])
+            await self._alert(answer["batch"])
         return JSONResponse(answer)
+
+    async def _alert(self, batch: int) -> None:
+        """Say loudly if the batch was not learnt from."""
+        for one in await self._look_at_quarantine():
+            if one.batch == batch:
+                self._log.error("batch quarantined", batch=batch, chance=one.chance, part=one.part)
+
+    async def _look_at_quarantine(self) -> list[JudgedBatch]:
+        """Batches that wait for the operator's word; it is trouble as long as there are any."""
+        found = await self.read(partial(self.parts.store.quarantined, self.parts.plan.id))
+        self._trouble = QUARANTINED if found else ""
+        return found
 
     def _require_admission(self, request: Request) -> None:
         if self._draining:
@@ -241,6 +261,7 @@ class AnalyzerApp:
             model_repairs=repairs,
             clipped_counts=clipped,
             dropped_attempts=dropped,
+            quarantined_batches=len(await self._look_at_quarantine()),
         )
         return Response(self.metrics.text(), media_type=metrics.MEDIA_TYPE)
 
@@ -250,7 +271,7 @@ class AnalyzerApp:
         found = await self.read(self.find_set_back)
         if found:
             return [f"{Reason.ROLLED_BACK.code}: {found}"]
-        await self.read(partial(self.parts.store.newest_model, self.parts.plan.id))
+        await self._look_at_quarantine()
         return self._disk.blockers()
 
     def find_set_back(self) -> str:

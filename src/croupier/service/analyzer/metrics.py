@@ -11,6 +11,7 @@ _TEXTS = {
     "model_version": "Version of the newest model.",
     "model_repairs": "Eigenvalues that had to be raised so far.",
     "dropped_attempts": "Batches of shares that came and of which too few reports opened.",
+    "quarantined_batches": "Batches that are not learnt from before the operator has decided.",
     "clipped_counts": "Counts of shared batches that no honest reports could have added up to.",
 }
 

@@ -179,7 +179,7 @@ def store_sums(
         version,
     )
     transaction.execute(
-        "UPDATE plans SET batch = ?, repairs = ? WHERE id = ?",
+        "UPDATE plans SET batch = ?, repairs = ?, renew = 0 WHERE id = ?",
         arrival.index + 1,
         repairs,
         arrival.plan.id,
@@ -194,8 +194,25 @@ def read_sums(transaction: Transaction, plan_id: str) -> list[Floats]:
     return [array_of(bytes(content)) for (content,) in rows]
 
 
+def read_left_out(transaction: Transaction, plan_id: str) -> frozenset[int]:
+    """Batches that are charged and not learnt from."""
+    out = "SELECT batch FROM batches WHERE plan = ? AND standing <> 'in'"
+    return frozenset(batch for (batch,) in transaction.all(out, plan_id))
+
+
+def require_renewal(transaction: Transaction, plan_id: str) -> None:
+    """Other batches are learnt from than before, so that a model follows the next one."""
+    transaction.execute("UPDATE plans SET renew = 1 WHERE id = ?", plan_id)
+
+
+def is_renewal_due(transaction: Transaction, plan_id: str) -> bool:
+    """Whether that is so and no batch has come since."""
+    return transaction.one("SELECT renew FROM plans WHERE id = ?", plan_id) == (1,)
+
+
 def resume_analyzer(transaction: Transaction, plan: Plan) -> Analyzer:
-    """The role as it was after the last batch that was learnt from."""
+    """The role as it was after the last batch that came."""
     model = read_newest_model(transaction, plan).model
     repairs = read_progress(transaction, plan.id).repairs
-    return Analyzer.resume(plan, read_sums(transaction, plan.id), model, repairs)
+    out = read_left_out(transaction, plan.id)
+    return Analyzer.resume(plan, read_sums(transaction, plan.id), model, repairs, out)

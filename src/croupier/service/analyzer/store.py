@@ -16,7 +16,8 @@ from croupier.analyzer import Analyzer
 from croupier.model import Model
 from croupier.plan import Plan
 from croupier.protocols.base import require_protocol
-from croupier.service.analyzer import rows, share_sums
+from croupier.service.analyzer import quarantine, rows, share_sums
+from croupier.service.analyzer.quarantine import JudgedBatch, Standing
 from croupier.service.analyzer.rows import Floats, PublishedModel, ReceivedBatch
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.messages import released_counts
@@ -136,6 +137,23 @@ class AnalyzerStore:
         with self._database.reading() as transaction:
             return rows.read_sums(transaction, plan_id)
 
+    # Quarantine
+
+    def judged(self, plan_id: str) -> list[JudgedBatch]:
+        """What was found of every batch, and whether it is learnt from."""
+        with self._database.reading() as transaction:
+            return quarantine.read_judged(transaction, plan_id)
+
+    def quarantined(self, plan_id: str) -> list[JudgedBatch]:
+        """Those of them that wait for somebody to decide."""
+        return [one for one in self.judged(plan_id) if one.waits]
+
+    def decide_standing(self, plan_id: str, index: int, standing: Standing) -> JudgedBatch:
+        """Leave a batch out of the sums, or take it in; the next model follows that."""
+        plan = self.plan(plan_id)
+        with self._steps.step(plan_id) as transaction:
+            return quarantine.decide_standing(transaction, plan, index, standing)
+
     # Batches
 
     def receive(self, batch: Batch, model_hash: str, digest: bytes) -> PublishedModel:
@@ -206,18 +224,23 @@ class AnalyzerStore:
         plan = arrival.plan
         role = self._role(transaction, plan)
         before = role.model.hash
-        model = role.learn(arrival.index, released)
+        role, judged = quarantine.learn_judged(transaction, role, arrival, released)
         entry = ledger.charge_batch(
             transaction, plan, arrival.index, arrival.model_hash, arrival.digest
         )
-        if model.hash != before:
-            rows.store_model(transaction, model, self._publish(model, entry.hash))
-        rows.store_sums(transaction, arrival, released, model.version, role.repairs)
+        if role.model.hash != before:
+            rows.store_model(transaction, role.model, self._publish(role.model, entry.hash))
+        rows.store_sums(transaction, arrival, released, role.model.version, role.repairs)
+        quarantine.store_judged(transaction, plan, judged)
         return role
 
     def _role(self, transaction: Transaction, plan: Plan) -> Analyzer:
         """As the database has it, whatever this process or another did before."""
         role = self._roles.pop(plan.id, None)
-        if role is not None and role.batch == rows.read_progress(transaction, plan.id).batch:
+        known = (
+            rows.read_progress(transaction, plan.id).batch,
+            rows.read_left_out(transaction, plan.id),
+        )
+        if role is not None and (role.batch, role.left_out) == known:
             return role
         return rows.resume_analyzer(transaction, plan)

@@ -28,6 +28,9 @@ def _news(seen: Snapshot) -> str:
         return "The service is shutting down."
     if seen["rolled_back"]:
         return f"Rolled back, nothing is learnt: {seen['rolled_back']}."
+    if seen["quarantined"] is not None:
+        waits = "it is not learnt from before you have decided"
+        return f"Batch {seen['quarantined']} is quarantined: {waits}."
     left = seen["batches_total"] - seen["learnt"]
     told = f"Model {seen['model_version']} is published"
     if left == 0:
@@ -105,9 +108,9 @@ def _published(seen: Snapshot) -> PageSection:
 
 def _taken(seen: Snapshot) -> PageSection:
     rows = tuple(
-        (str(one["batch"]), f"{one['size']:,}", str(one["model_version"]))
+        (str(one["batch"]), f"{one['size']:,}", str(one["model_version"]), one["standing"])
         for one in seen["newest_batches"]
     )
-    columns = ("Batch", "Reports", "Model after it")
+    columns = ("Batch", "Reports", "Model after it", "Learnt from")
     batches = PageTable("batches", "Newest batches", columns, rows, "None yet.")
     return PageSection("Batches", (batches, refused_table(seen)))

@@ -13,6 +13,7 @@ from croupier.service.analyzer.app import AnalyzerApp
 from croupier.service.analyzer.metrics import AnalyzerMetrics
 from croupier.service.analyzer.model_age import ModelAge
 from croupier.service.analyzer.parts import AnalyzerParts
+from croupier.service.analyzer.quarantine import read_judged
 from croupier.service.console.common_view import NEWEST, Snapshot, count_refused, list_keys
 from croupier.service.console.rewards import read_rewards
 from croupier.service.console.routes import console_routes
@@ -21,7 +22,7 @@ from croupier.service.storage.database import Transaction
 
 _MODELS = "SELECT version, hash FROM models WHERE plan = ? ORDER BY version DESC LIMIT ?"
 _BATCHES = """
-SELECT batch, version FROM batches WHERE plan = ? AND version IS NOT NULL
+SELECT batch, version, standing FROM batches WHERE plan = ? AND version IS NOT NULL
 ORDER BY batch DESC LIMIT ?
 """
 
@@ -78,6 +79,7 @@ class AnalyzerView:
                 "repairs": done.repairs,
                 "clipped": done.clipped,
                 "newest_batches": _newest(transaction, plan),
+                "quarantined": _quarantined(transaction, plan.id),
                 **self._models(transaction),
                 **self._ledger(transaction, done.batch),
             }
@@ -111,11 +113,16 @@ def _publications(transaction: Transaction, plan_id: str) -> int:
     return int(row[0]) if row else 0
 
 
+def _quarantined(transaction: Transaction, plan_id: str) -> int | None:
+    """The first batch to decide about."""
+    return next((one.batch for one in read_judged(transaction, plan_id) if one.waits), None)
+
+
 def _newest(transaction: Transaction, plan: Plan) -> list[Snapshot]:
     rows = transaction.all(_BATCHES, plan.id, NEWEST)
     return [
-        {"batch": batch, "size": plan.users(batch), "model_version": version}
-        for batch, version in rows
+        {"batch": batch, "size": plan.users(batch), "model_version": version, "standing": standing}
+        for batch, version, standing in rows
     ]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from croupier.service.http.metrics import ACCEPTED, INTERNAL
 from croupier.service.http.reasons import Reason
 
-LONGEST = 200
+LONGEST = 300
 
 FIELDS = frozenset({
     "role", "plan", "transport", "draining", "rolled_back", "trouble", "begun", "ended",
@@ -22,6 +22,7 @@ FIELDS = frozenset({
     "model_version", "model_hash", "model_seconds", "model_seen_new", "learnt", "repairs",
     "clipped", "reports", "entries", "ledger_head", "epsilon", "epsilon_asked", "epsilon_batch",
     "delta", "method", "publications", "newest_models", "rewards", "mean",
+    "quarantined", "standing",
 })  # fmt: skip
 
 OUTCOMES = frozenset({ACCEPTED, INTERNAL, *(reason.code for reason in Reason)})
