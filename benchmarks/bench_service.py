@@ -62,7 +62,7 @@ from croupier.service.startup import open_keyring
 from croupier.wire import Record, Transport
 
 PER_REQUEST = 32
-LEAST_OF_BARE, LEAST_BATCHED = 0.4, 4.0
+LEAST_OF_BARE, LEAST_BATCHED = 0.55, 4.0
 LONGEST_GAP, MOST_MEMORY = 2.0, 300.0
 """Seconds without an open batch, and megabytes of the shuffler."""
 UPLOADED_AT_ONCE = 250

@@ -1,4 +1,4 @@
-"""Whether honest users could have added up to a released batch, by what is public (MATH 8.1).
+"""Whether honest users could have added up to a released batch, by what is public (MATH 7.6).
 
 A batch's sums are held against bounds that need no past, and against what the batches before
 predict. Every part errs on the side of the users: rewards may miss the line by ``MISFIT``, noise
