@@ -104,14 +104,16 @@ class Analyzer:
     def learn(self, index: int, released: np.ndarray, renew: bool = False) -> Model:
         """The same from what was analysed of the batch, unless it is one of those left out.
 
-        ``renew`` publishes whatever is known now: the batches that are in are others than before.
+        Then the model says again what it said. ``renew`` publishes whatever is known now: the
+        batches that are in are others than before.
         """
         self._expect(index)
         sums = self._sums(index, released)
         if index in self.left_out and not renew:
-            return self._model
-        fresh = self._plan.policy.model(sums)
-        self._repairs += fresh.repairs
+            fresh = replace(self._model, version=self._batch)
+        else:
+            fresh = self._plan.policy.model(sums)
+            self._repairs += fresh.repairs
         if renew or self._plan.publication.due(self._model, fresh):
             self._model = replace(fresh, plan_id=self._plan.id, previous=self._model.hash)
         return self._model

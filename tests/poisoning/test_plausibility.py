@@ -203,8 +203,18 @@ def test_a_batch_that_is_left_out_changes_nothing() -> None:
     users = plan.layout.encode(np.full((1000, 5), 0.4), np.ones(1000))
     analyzer = Analyzer(plan, left_out={1})
     models = [analyzer.learn(index, collector.add(index, users)) for index in range(3)]
+    assert models[1].theta is models[0].theta
+    assert (models[1].version, models[1].users, models[1].previous) == (2, 1000, models[0].hash)
+    assert (models[2].version, models[2].users, models[2].previous) == (3, 2000, models[1].hash)
+
+
+def test_a_batch_that_is_left_out_is_no_reason_to_publish_a_rare_model() -> None:
+    plan = plan_of(**ISSUE, publication="rare")
+    collector = plan.mechanism.collector(np.random.default_rng(2))
+    users = plan.layout.encode(np.full((1000, 5), 0.4), np.ones(1000))
+    analyzer = Analyzer(plan, left_out={1})
+    models = [analyzer.learn(index, collector.add(index, users)) for index in range(2)]
     assert models[1] is models[0]
-    assert (models[2].version, models[2].users) == (3, 2000)
 
 
 # What one report can weigh

@@ -71,6 +71,13 @@ def upload(plan: Plan, batch: BatchRow, user: int, **changes: object) -> Upload:
     )
 
 
+def honest_upload(plan: Plan, batch: BatchRow, user: int) -> Upload:
+    """The same of a user whose report adds up to something that honest users could send."""
+    row = plan.layout.encode(np.full((1, plan.layout.dim), 0.3), np.ones(1))
+    payload = wire.encode_report(plan.shapes(batch.index), {"report": row})
+    return upload(plan, batch, user, payload=payload)
+
+
 def altered(sent: Upload, **changes: object) -> Upload:
     return replace(sent, **changes)  # type: ignore[arg-type]
 

@@ -61,7 +61,9 @@ def test_a_suspicious_batch_is_charged_and_not_learnt_from(databases: Databases)
     plan, store = begun(databases)
     before = send(store, plan, 0).model
     published = send(store, plan, 1, hostile=True)
-    assert (published.model.hash, published.next_batch) == (before.hash, 2)
+    np.testing.assert_array_equal(published.model.theta, before.theta)
+    assert (published.model.users, published.model.previous) == (before.users, before.hash)
+    assert (published.model.version, published.next_batch) == (2, 2)
     assert len(store.ledger(plan.id)) == len(store.sums(plan.id)) == 2
     (found,) = store.quarantined(plan.id)
     assert (found.batch, found.standing) == (1, Standing.QUARANTINED)

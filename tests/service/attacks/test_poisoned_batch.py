@@ -132,9 +132,12 @@ def test_a_poisoned_batch_is_told_when_it_comes_and_not_learnt_from(
     here = PoisonLaboratory(tmp_path / "deployment", transport)
     with here.services, here.http:
         here.fill(0, 0)
-        honest = here.await_batch(1)["model_hash"]
+        honest = here.model(here.await_batch(1)["model_hash"])
         here.fill(1, hostile)
-        assert here.await_batch(2)["model_hash"] == honest
+        offer = here.await_batch(2)
+        said = here.model(offer["model_hash"])
+        assert (said.version, said.users) == (2, USERS)
+        np.testing.assert_array_equal(said.theta, honest.theta)
         assert here.learnt() == 2
         assert here.ready("analyzer")["trouble"] == "quarantined"
         assert "Batch 1 is quarantined" in here.get("/", "analyzer").text

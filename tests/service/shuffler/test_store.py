@@ -21,6 +21,7 @@ from ..noiseless_plans import (
     basis,
     begun,
     fill,
+    honest_upload,
     learn,
     noiseless,
     opened,
@@ -107,7 +108,8 @@ def test_a_signature_is_stored_with_the_bytes(databases: Databases) -> None:
 
 def test_the_next_batch_opens_with_the_acknowledgement(services: Services) -> None:
     store, plan = services.shuffler, services.plan
-    fill(store, plan, range(3))
+    batch = store.current(plan.id)
+    store.take([honest_upload(plan, batch, user) for user in range(3)])
     found = released(store, plan)
     assert store.current(plan.id).index == 0
     published = learn(services.analyzer, plan, found)
