@@ -14,10 +14,19 @@ try:
 except ImportError as error:  # pragma: no cover - depends on what is installed
     sys.exit(f"croupier: {MissingExtraError(str(error.name), 'cli')}")
 
-from croupier.cli import auditing, demonstrating, issuing, keys, planning, serving, simulating
+from croupier.cli import (
+    auditing,
+    demonstrating,
+    interrupts,
+    issuing,
+    keys,
+    planning,
+    serving,
+    simulating,
+)
+from croupier.cli.interrupts import STOPPED
 
 BAD_INPUT = 2
-STOPPED = 130
 
 app = typer.Typer(
     help="Private contextual bandits in the shuffle model.",
@@ -66,7 +75,7 @@ def options(
 def main(arguments: list[str] | None = None) -> int:
     """Run a command: 0 if it succeeded, 1 if the answer is no, 2 on bad input."""
     try:
-        return int(app(arguments, standalone_mode=False) or 0)
+        code = int(app(arguments, standalone_mode=False) or 0)
     except typer.TyperException as error:
         return _refuse(_usage(error))
     except (CroupierError, ValueError, OverflowError, OSError) as error:
@@ -74,8 +83,10 @@ def main(arguments: list[str] | None = None) -> int:
     except MemoryError as error:
         return _refuse(f"not enough memory for this size: {error}")
     except (KeyboardInterrupt, typer.Abort):
+        code = STOPPED
+    if code == STOPPED:  # typer's word for an interrupt that it met first
         print("croupier: stopped; what was written stays", file=sys.stderr)
-        return STOPPED
+    return code
 
 
 def _usage(error: Any) -> str:
@@ -94,6 +105,7 @@ def _refuse(text: str) -> int:
 
 def run() -> None:
     """What the installed command calls."""
+    interrupts.listen()
     sys.exit(main())
 
 

@@ -7,6 +7,7 @@ order. Tasks are pure, so a task whose worker died is simply computed again.
 from __future__ import annotations
 
 import os
+import signal
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -117,10 +118,19 @@ def _alone(play: Callable[[Task], Result], task: Task) -> Result:
 
 @contextmanager
 def _pool(size: int) -> Iterator[ProcessPoolExecutor]:
-    """Fresh processes: a fork would copy the threads of a progress bar."""
-    pool = ProcessPoolExecutor(size, mp_context=get_context("spawn"))
+    """Fresh processes: a fork would copy the threads of a progress bar.
+
+    Whoever leaves early, by Ctrl-C above all, wants no more results: workers are not waited for.
+    """
+    pool = ProcessPoolExecutor(
+        size, mp_context=get_context("spawn"), initializer=_ignore_interrupts
+    )
     try:
         yield pool
+    except BaseException:
+        for process in list((pool._processes or {}).values()):
+            process.kill()
+        raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
@@ -129,8 +139,26 @@ def _submit(
     pool: ProcessPoolExecutor, play: Callable[[Task], Result], task: Task
 ) -> Future[Result]:
     """Hand over a task; a process that is started for it has one thread."""
-    with one_thread():
+    with one_thread(), _interrupts_held():
         return pool.submit(play, task)
+
+
+def _ignore_interrupts() -> None:
+    """In a worker: a terminal's Ctrl-C is for the process that asked, and that one ends us."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """A process that is started here is not interrupted before it can say that it will not be."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager
