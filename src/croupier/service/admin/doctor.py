@@ -105,7 +105,7 @@ def _keys(settings: Settings) -> str:
 def _tokens(settings: Settings) -> str:
     if settings.peer.token_file is not None:
         read_secret(settings.peer.token_file, "service token")
-        return "the service token is there, and only its owner can read it"
+        return "the service token is there, and others cannot read it"
     return "callers must show the service token; only its hash is here"
 
 
@@ -196,28 +196,26 @@ def _peer(settings: Settings) -> str:
 
 
 def _access(settings: Settings) -> str:
-    """That the analyzer takes our token: an empty batch must fail by its signature."""
+    """That the analyzer takes our token: it is asked so, and counts nothing."""
     if settings.role is not Role.SHUFFLER or settings.peer.token_file is None:
         return "nothing to ask for"
     token = read_secret(settings.peer.token_file, "service token")
     plan = startup.read_checked_plan(settings)
-    answer = _ask(settings, "POST", f"/v1/plans/{plan.id}/batches", token)
+    answer = _get(settings, f"/v1/plans/{plan.id}/batches/access", token)
     if answer.status_code == Reason.BAD_TOKEN.status:
         raise CheckError("the analyzer refuses the service token; its access.token_hash must fit")
+    if not answer.is_success:
+        raise CheckError(f"the analyzer answers {answer.status_code} when asked about the token")
     return "the analyzer takes the service token"
 
 
-def _get(settings: Settings, place: str) -> httpx.Response:
-    return _ask(settings, "GET", place)
-
-
-def _ask(settings: Settings, method: str, place: str, token: str = "") -> httpx.Response:
+def _get(settings: Settings, place: str, token: str = "") -> httpx.Response:
     url = settings.peer.url
     if url is None:
         raise CheckError("peer.url is not set")
     headers = {"authorization": f"Bearer {token}"} if token else {}
     try:
-        return httpx.request(method, url + place, headers=headers, timeout=TIMEOUT, trust_env=False)
+        return httpx.get(url + place, headers=headers, timeout=TIMEOUT, trust_env=False)
     except httpx.HTTPError as error:
         kind = type(error).__name__
         raise CheckError(f"{url} does not answer ({kind}); start it, or check peer.url") from error

@@ -100,6 +100,7 @@ class AnalyzerApp:
             Route("/v1/plans/{plan}/model", self._newest_model),
             Route("/v1/plans/{plan}/ledger", self._ledger),
             Route("/v1/plans/{plan}/batches", self._batches, methods=["POST"]),
+            Route("/v1/plans/{plan}/batches/access", self._access),
             Route("/v1/plans/{plan}/batches/{batch}/share", self._share, methods=["POST"]),
         ]
 
@@ -160,6 +161,12 @@ class AnalyzerApp:
 
     async def _share(self, request: Request) -> Response:
         return await self._answer_counted(request, self._take_share)
+
+    async def _access(self, request: Request) -> Response:
+        """Whether the caller may send batches. It is a question, so nothing is counted."""
+        guards.require_token(request.scope, self.parts.settings.access.token_hash)
+        self._require_plan(request)
+        return Response(status_code=204)
 
     async def _take_batch(self, request: Request) -> Answer:
         most = await self.read(self._receiver.most_bytes)

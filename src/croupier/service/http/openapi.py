@@ -151,6 +151,14 @@ def analyzer_api() -> Document:
                     body=BATCH_TYPE,
                 ),
             },
+            "/v1/plans/{plan}/batches/access": {
+                "parameters": [_in_path("plan")],
+                "get": _question(
+                    "access",
+                    "Whether the bearer token is right; nothing is counted.",
+                    (Reason.WRONG_PLAN, Reason.BAD_TOKEN),
+                ),
+            },
             "/v1/plans/{plan}/batches/{batch}/share": {
                 "parameters": [_in_path("plan"), _in_path("batch"), _signature()],
                 "post": _operation(
@@ -235,6 +243,12 @@ def _operation(
     if body is not None:
         operation["requestBody"] = {"required": True, "content": {body: {"schema": BYTES}}}
     return operation
+
+
+def _question(name: str, summary: str, reasons: Iterable[Reason]) -> Document:
+    """An operation whose whole answer is its status."""
+    responses = {"204": {"description": "Yes."}, **_problems(reasons)}
+    return {"operationId": name, "summary": summary, "responses": responses}
 
 
 def _json_answer(description: str, schema: Document) -> Document:
