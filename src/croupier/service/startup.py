@@ -102,7 +102,7 @@ def _read_plan(path: Path) -> Plan:
 
 
 def open_keyring(settings: Settings) -> Keyring:
-    """The role's own keys, with an active pair; those whose time is over are deleted."""
+    """The role's own keys, with an active pair."""
     return unlock_keyring(settings.keys, settings.role.value)
 
 
@@ -111,7 +111,6 @@ def unlock_keyring(keys: KeySettings, role: str) -> Keyring:
     passphrase = read_secret(keys.passphrase_file, "passphrase")
     ring = Keyring.open(keys.directory, role, passphrase.encode())
     _ = ring.sealing_key, ring.signer
-    ring.tidy()
     return ring
 
 

@@ -2,46 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
 from croupier.errors import DocumentError, KeyringError, SignatureError
 from croupier.service.keys import keystore
 from croupier.service.keys.keylist import ACTIVE, EXPIRED, PENDING, SEAL, SIGN, Key, KeyList
 from croupier.service.keys.keyring import GRACE, Keyring
+from croupier.service.keys.steady_time import WAIT
 from croupier.service.messages import signed_documents
 from croupier.service.messages.sealing import seal, unseal
 
-PASSPHRASE = b"correct horse battery staple"
+from .conftest import PASSPHRASE
+
 NOW = 1_000_000.0
-
-
-def cheap(salt: bytes, length: int, n: int, r: int, p: int) -> Scrypt:
-    return Scrypt(salt=salt, length=length, n=2, r=1, p=1)
-
-
-@pytest.fixture(autouse=True)
-def quick(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cheaper passphrase function where what it costs is not what is tested."""
-    if request.function is not test_the_known_keyring_opens_with_its_passphrase:
-        monkeypatch.setattr(keystore, "Scrypt", cheap)
-
-
-@pytest.fixture
-def directory(tmp_path: Path) -> Path:
-    return tmp_path / "keys"
-
-
-@pytest.fixture
-def ring(directory: Path) -> Keyring:
-    made = Keyring.create(directory, "shuffler", PASSPHRASE)
-    made.new()
-    return made
 
 
 def states(ring: Keyring, use: str = SEAL) -> list[str]:
@@ -80,28 +60,98 @@ def test_only_one_pair_waits_and_nothing_rotates_without_one(ring: Keyring) -> N
         ring.new()
 
 
-def test_an_expired_key_opens_until_its_time_is_over(ring: Keyring) -> None:
+def test_an_expired_key_opens_until_it_is_deleted(ring: Keyring) -> None:
+    """Whatever the clock says: this one is long past the key's end."""
     old = ring.list()[0].id
     sealed = seal(b"report", ring.sealing_key, b"info")
     ring.new()
     ring.rotate(grace=100, now=NOW)
-    key = ring.opener(old, NOW + 99)
+    key = ring.opener(old)
     assert key is not None
     assert unseal(sealed, key, b"info") == b"report"
-    assert ring.opener(old, NOW + 100) is None
+    ring.retire(NOW + 100)
+    assert ring.opener(old) is None
 
 
-def test_tidying_reads_what_changed_and_deletes_what_is_over(
+# What a running service deletes; its looks are (wall clock, monotonic clock), both after NOW
+
+
+def looked(ring: Keyring, *looks: tuple[float, float]) -> list[str]:
+    """States after these looks, at a ring whose old keys end 100 seconds after NOW."""
+    ring.new()
+    ring.rotate(grace=100, now=NOW)
+    for wall, monotonic in looks:
+        ring.tidy(NOW + wall, monotonic)
+    return states(ring)
+
+
+def test_tidying_reads_what_changed_and_deletes_what_is_surely_over(
     ring: Keyring, directory: Path
 ) -> None:
     other = reopened(directory)
     other.new()
     other.rotate(grace=100, now=NOW)
-    ring.tidy(NOW + 99)
+    ring.tidy(NOW, 7.0)
     assert states(ring) == [EXPIRED, ACTIVE]
-    ring.tidy(NOW + 100)
+    ring.tidy(NOW + WAIT + 99, WAIT + 106.0)
+    assert states(ring) == [EXPIRED, ACTIVE]
+    ring.tidy(NOW + WAIT + 100, WAIT + 107.0)
     assert states(ring) == [ACTIVE]
     assert reopened(directory).list() == ring.list()
+
+
+def test_one_look_deletes_nothing_and_a_jump_ahead_neither(ring: Keyring) -> None:
+    days = 8 * 86400.0
+    assert looked(ring, (days, 7.0)) == [EXPIRED, ACTIVE]
+    assert looked_again(ring, (0, 8.0), (10, 18.0), (days, 28.0)) == [EXPIRED, ACTIVE]
+    # Steady for an hour, then ahead: the hour begins anew.
+    assert looked_again(ring, (0, 0.0), (WAIT, WAIT), (days, WAIT + 1)) == [EXPIRED, ACTIVE]
+    assert looked_again(ring, (days + WAIT - 1, 2 * WAIT)) == [EXPIRED, ACTIVE]
+    assert looked_again(ring, (2 * WAIT + 2, 2 * WAIT + 2)) == [EXPIRED, ACTIVE]
+
+
+def looked_again(ring: Keyring, *looks: tuple[float, float]) -> list[str]:
+    for wall, monotonic in looks:
+        ring.tidy(NOW + wall, monotonic)
+    return states(ring)
+
+
+def test_a_jump_back_begins_the_wait_anew(ring: Keyring) -> None:
+    late = 200 + WAIT
+    assert looked(ring, (late, 0.0), (late - 50, WAIT)) == [EXPIRED, ACTIVE]
+    assert looked_again(ring, (late - 50 + WAIT - 1, 2 * WAIT - 1)) == [EXPIRED, ACTIVE]
+    assert looked_again(ring, (late - 50 + WAIT, 2 * WAIT)) == [ACTIVE]
+
+
+def test_a_clock_that_is_only_corrected_is_believed(ring: Keyring) -> None:
+    assert looked(ring, (200, 0.0), (200 + WAIT + 3, WAIT)) == [ACTIVE]
+
+
+def test_a_directory_that_cannot_be_written_keeps_its_keys(
+    ring: Keyring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_only(*_: object) -> int:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    looked(ring, (200, 0.0))
+    with monkeypatch.context() as mounted:
+        mounted.setattr(os, "open", read_only)
+        assert looked_again(ring, (200 + WAIT, WAIT)) == [EXPIRED, ACTIVE]
+        assert ring.opener(ring.list()[0].id) is not None
+        with pytest.raises(OSError, match="Read-only"):
+            ring.retire()
+
+
+def test_another_trouble_than_a_read_only_directory_is_not_hidden(
+    ring: Keyring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    looked(ring, (200, 0.0))
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        ring.tidy(NOW + 200 + WAIT, WAIT)
 
 
 def test_a_pending_key_opens_already(ring: Keyring) -> None:
@@ -214,7 +264,7 @@ def test_a_role_cannot_be_changed_in_the_file(ring: Keyring, directory: Path) ->
         reopened(directory, "analyzer")
 
 
-@pytest.mark.parametrize("mode", [0o750, 0o705, 0o770, 0o777, 0o701])
+@pytest.mark.parametrize("mode", [0o705, 0o770, 0o777, 0o701, 0o754])
 def test_a_directory_that_others_can_enter_is_refused(
     mode: int, ring: Keyring, directory: Path
 ) -> None:
@@ -232,7 +282,7 @@ def test_a_new_ring_is_not_put_where_others_can_enter(tmp_path: Path) -> None:
     assert list(loose.iterdir()) == []
 
 
-@pytest.mark.parametrize("mode", [0o640, 0o604])
+@pytest.mark.parametrize("mode", [0o644, 0o604, 0o660])
 def test_a_file_that_others_can_read_is_refused(mode: int, ring: Keyring, directory: Path) -> None:
     (directory / keystore.FILE).chmod(mode)
     with pytest.raises(KeyringError, match="try: chmod 600"):
@@ -242,9 +292,65 @@ def test_a_file_that_others_can_read_is_refused(mode: int, ring: Keyring, direct
 def test_somebody_elses_directory_is_refused(
     ring: Keyring, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if os.geteuid() == 0:
+        os.chown(directory, 4321, -1)
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
     with pytest.raises(KeyringError, match="belongs to user"):
         reopened(directory)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can own files that are not ours")
+def test_roots_directory_opens_for_a_service_in_its_group(
+    ring: Keyring, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And goes on doing so after root has rotated."""
+    directory.chmod(0o750)
+    path = directory / keystore.FILE
+    os.chown(path, 0, 4321)
+    for mode in (0o640, 0o440):
+        path.chmod(mode)
+        ring.new()
+        ring.rotate()
+        assert (path.stat().st_mode & 0o777, path.stat().st_gid) == (0o640, 4321)
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    assert reopened(directory).list() == ring.list()
+
+
+def test_a_keyring_opens_and_serves_where_nothing_can_be_written(
+    ring: Keyring, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.open
+
+    def reads(path: os.PathLike[str], flags: int, *mode: int) -> int:
+        if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            raise OSError(errno.EROFS, "Read-only file system")
+        return real(path, flags, *mode)
+
+    monkeypatch.setattr(os, "open", reads)
+    again = reopened(directory)
+    again.tidy()
+    assert again.document() == ring.document()
+    with pytest.raises(OSError, match="Read-only"):
+        again.new()
+
+
+def test_a_keyring_is_read_again_behind_the_links_that_kubernetes_mounts(
+    ring: Keyring, directory: Path, tmp_path: Path
+) -> None:
+    """An update puts a directory in place of another, behind a link."""
+    mount = tmp_path / "mount"
+    mount.mkdir(mode=0o750)
+    (mount / "..data").symlink_to(directory)
+    (mount / keystore.FILE).symlink_to(Path("..data") / keystore.FILE)
+    running = reopened(mount)
+    newer = tmp_path / "newer"
+    shutil.copytree(directory, newer)
+    made = reopened(newer).new()
+    assert not running.refresh()
+    (mount / "..next").symlink_to(newer)
+    (mount / "..next").replace(mount / "..data")
+    assert running.refresh()
+    assert running.opener(made[0].id) is not None
 
 
 @pytest.mark.parametrize("wrong", [b"x", PASSPHRASE + b"\n", PASSPHRASE[:-1]])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,8 @@ import pytest
 
 from croupier.errors import CroupierError
 from croupier.service.keys.keylist import KeyList
-from croupier.service.messages.signed_documents import verify_model
+from croupier.service.keys.peer_keys import PAUSE
+from croupier.service.messages.signed_documents import sign_batch, verify_model
 from croupier.service.settings import BatchSettings, CourierSettings, Settings, ShortBatchPolicy
 from croupier.service.shuffler.analyzer_client import UndeliveredError
 from croupier.service.shuffler.courier import Courier
@@ -311,6 +313,72 @@ def test_keys_of_a_rotated_shuffler_are_followed(deploy: Deploy, tmp_path: Path)
     services.fill(range(1, USERS))
     services.carry()
     assert services.model().version == 1
+    roles.close()
+
+
+def test_an_analyzer_that_has_replaced_its_keys_still_gets_the_open_batch(
+    deploy: Deploy, tmp_path: Path
+) -> None:
+    """Its newest model is signed by a key that is trusted no more, but was when we saw it."""
+    roles = Roles.make(tmp_path / "roles", made_plan(), Transport.BITS)
+    services = deploy(roles=roles)
+    ring = services.analyzer.parts.keyring
+    old = ring.signer
+    services.fill(range(USERS))
+    ring.new()
+    ring.rotate(grace=60)
+    services.runner.run(services.shuffler.courier.refresh_mirror())
+    ring.retire(time.time() + 60)
+    services.runner.run(services.shuffler.courier.refresh_mirror())
+    trust = services.shuffler.courier._analyzer._trust
+    assert set(trust.keys) == {ring.signer.id} != {old.id}
+    services.carry()
+    assert services.shuffler.parts.store.current(services.plan.id).index == 1
+    roles.close()
+
+
+def test_a_batch_on_its_way_is_signed_anew_when_the_shuffler_replaces_its_keys(
+    deploy: Deploy, tmp_path: Path
+) -> None:
+    roles = Roles.make(tmp_path / "roles", made_plan(), Transport.BITS)
+    services = deploy(roles=roles)
+    store, ring = services.shuffler.parts.store, services.shuffler.parts.keyring
+    services.fill(range(USERS))
+    assert store.seal(services.plan.id)
+    assert store.release(services.plan.id) is not None
+    ring.new()
+    ring.rotate(grace=60)
+    # The analyzer hears of both keys, and a moment later of one of them only.
+    signature = sign_batch(b"", ring.signer)
+    trust = services.analyzer._peer_keys
+    services.runner.run(trust.meet(signature))
+    ring.retire(time.time() + 60)
+    trust._asked[True] = -PAUSE
+    services.carry()
+    assert set(trust.keys) == {ring.signer.id}
+    assert services.model().version == 1
+    roles.close()
+
+
+def test_a_retired_key_of_the_shuffler_signs_no_batch(deploy: Deploy, tmp_path: Path) -> None:
+    roles = Roles.make(tmp_path / "roles", made_plan(), Transport.BITS)
+    services = deploy(roles=roles)
+    store, ring = services.shuffler.parts.store, services.shuffler.parts.keyring
+    old, trust = ring.signer, services.analyzer._peer_keys
+    services.fill(range(USERS))
+    store.seal(services.plan.id)
+    sent = store.release(services.plan.id)
+    assert sent is not None
+    ring.new()
+    ring.rotate(grace=60)
+    services.runner.run(trust.meet(sign_batch(b"", ring.signer)))
+    ring.retire(time.time() + 60)
+    place = f"/v1/plans/{services.plan.id}/batches"
+    token = f"Bearer {services.shuffler.parts.peer_token}"
+    headers = {"authorization": token, "croupier-signature": sign_batch(sent.body, old)}
+    answer = services.ask(services.analyzer, "POST", place, content=sent.body, headers=headers)
+    assert reason(answer) == "bad-signature"
+    assert services.model().version == 0
     roles.close()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import time
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
@@ -154,6 +155,26 @@ def test_rotated_keys_of_all_three_are_followed(here: WitnessedTown) -> None:
     here.mirror()
     with here.device(5) as device:
         assert device.refresh().hash == newest.hash
+
+
+def test_keys_that_are_replaced_stop_no_witness(here: WitnessedTown) -> None:
+    """The last head is of a model that a retired key has signed; the next one descends from it."""
+    learn(here, 0, 1)
+    here.look()
+    ring = here.place.analyzer.parts.keyring
+    ring.new()
+    ring.rotate(grace=60)
+    for user in (2, 3):
+        with here.place.device(user) as device:
+            assert take_part(device) is UploadOutcome.ACCEPTED
+    assert here.look() is not None
+    here.place.run(here.place.shuffler.courier.refresh_mirror())
+    ring.retire(time.time() + 60)
+    assert here.look() is not None
+    assert here.look() is not None
+    here.place.carry()
+    newest = here.place.analyzer.parts.store.newest_model(here.place.plan.id).model
+    assert here.look() == head_of(here, newest)
 
 
 def test_a_plan_that_is_worth_less_than_it_claims_is_not_witnessed(here: WitnessedTown) -> None:

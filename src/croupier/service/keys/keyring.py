@@ -2,11 +2,13 @@
 
 Keys, one that reports are sealed for and one that signs, are ``pending`` until devices
 could have heard of it, then ``active``, then ``expired``. An expired key still opens what was
-sealed for it until its time is over; then its private half is deleted.
+sealed for it until its time is over; then its private half is deleted, by a running service only
+if the clock that says so has not jumped.
 """
 
 from __future__ import annotations
 
+import errno
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,11 +21,15 @@ from croupier.arguments import finite
 from croupier.errors import KeyringError
 from croupier.service.keys.keylist import ACTIVE, EXPIRED, PENDING, SEAL, SIGN, Key, require_active
 from croupier.service.keys.keystore import ISSUER, Keystore
+from croupier.service.keys.steady_time import SteadyTime
 from croupier.service.messages import signed_documents
 from croupier.service.messages.signed_documents import KEYS, Signer
 
 GRACE = 7 * 24 * 3600.0
 """Seconds that an expired key still opens; longer than a device keeps a report."""
+
+
+_READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,7 +46,8 @@ class Keyring:
         self._sequence = 0
         self._held: tuple[_Held, ...] = ()
         self._seen: tuple[int, int] = (0, 0)
-        self._openers: dict[bytes, tuple[Key, X25519PrivateKey]] = {}
+        self._openers: dict[bytes, X25519PrivateKey] = {}
+        self._time = SteadyTime()
 
     @classmethod
     def create(cls, directory: str | Path, role: str, passphrase: bytes) -> Self:
@@ -75,11 +82,21 @@ class Keyring:
         self._seen = found
         return True
 
-    def tidy(self, now: float | None = None) -> None:
-        """Read what another process has changed, and delete private keys whose time is over."""
+    def tidy(self, now: float | None = None, monotonic: float | None = None) -> None:
+        """Read what another process has changed, and delete keys whose time has long been over.
+
+        For a service that runs, again and again: a clock that was ahead for a moment deletes
+        nothing, see ``SteadyTime``. Where the directory cannot be written, the keys stay there.
+        """
         self.refresh()
-        if any(key.over(_moment(now)) for key in self.list()):
-            self.retire(now)
+        sure = self._time.look(_moment(now), time.monotonic() if monotonic is None else monotonic)
+        if sure is None or not any(key.over(sure) for key in self.list()):
+            return
+        try:
+            self.retire(sure)
+        except OSError as error:
+            if error.errno not in _READ_ONLY:
+                raise
 
     def new(self) -> tuple[Key, ...]:
         """Fresh keys, pending; active at once if it is the first."""
@@ -104,7 +121,7 @@ class Keyring:
         return self.list()
 
     def retire(self, now: float | None = None) -> tuple[Key, ...]:
-        """Delete the private keys whose time is over; these keys."""
+        """Delete the private keys whose time is over by this clock, at once; these keys."""
         moment = _moment(now)
         with self._store.locked():
             self.refresh()
@@ -113,13 +130,13 @@ class Keyring:
                 self._change(tuple(held for held in self._held if held.key not in over))
         return over
 
-    def opener(self, name: bytes, now: float | None = None) -> X25519PrivateKey | None:
-        """The private key of that id, None if it is unknown or its time is over.
+    def opener(self, name: bytes) -> X25519PrivateKey | None:
+        """The private key of that id, None if it is unknown or deleted.
 
+        A key that is held opens, whatever a clock says: one that is wrong must not cost a batch.
         Pending keys open too: another process of this role may have rotated already.
         """
-        key, private = self._openers.get(name, (None, None))
-        return None if key is None or key.over(_moment(now)) else private
+        return self._openers.get(name)
 
     @property
     def sealing_key(self) -> X25519PublicKey:
@@ -135,6 +152,8 @@ class Keyring:
     def document(self, now: float | None = None) -> str:
         """The public list, signed by the active key and by those that expire.
 
+        What is over by this clock is left out. Its sequence is that of the whole list, so that
+        after a clock that was wrong the whole list is taken again.
         A device that missed rotations trusts an older key, and can follow while that one lasts.
         """
         moment = _moment(now)
@@ -157,7 +176,7 @@ class Keyring:
         self._held, self._sequence = held, sequence
         seals = [one for one in held if one.key.use == SEAL]
         self._openers = {
-            one.key.id: (one.key, X25519PrivateKey.from_private_bytes(one.private)) for one in seals
+            one.key.id: X25519PrivateKey.from_private_bytes(one.private) for one in seals
         }
 
     def _restore(self, content: dict[str, Any]) -> _Held:

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
 from croupier.errors import KeyringError
 from croupier.model import canonical
-from croupier.service.storage.disk import flush_directory
+from croupier.service.storage.disk import OPEN_TO_OTHERS, flush_directory
 
 ISSUER = "issuer"
 """Not a service: it signs account tokens, and nothing is sealed for it."""
@@ -30,6 +30,7 @@ FILE = "keyring.json"
 LOCK = "lock"
 VERSION = 1
 NONCE = 12
+ROOT = 0
 
 
 @dataclass(frozen=True, repr=False)
@@ -91,6 +92,7 @@ class Keystore:
         draft = self.directory / f"{FILE}.draft"
         draft.unlink(missing_ok=True)
         with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            _keep_access(self.directory / FILE, file.fileno())
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
@@ -159,12 +161,22 @@ def _bytes(document: dict[str, Any], name: str) -> bytes:
 
 
 def _private(path: Path) -> None:
-    """Refuse what others can read or write, or somebody else owns."""
+    """Refuse what is open to others than its group's readers, or neither root's nor ours."""
     found = path.stat()
-    if found.st_mode & 0o077:
+    if found.st_mode & OPEN_TO_OTHERS:
         wanted = 700 if path.is_dir() else 600
         raise KeyringError(
             f"{path} is open to others, mode {found.st_mode & 0o777:o}; try: chmod {wanted} {path}"
         )
-    if found.st_uid != os.geteuid():
+    if found.st_uid not in (ROOT, os.geteuid()):
         raise KeyringError(f"{path} belongs to user {found.st_uid}, this is {os.geteuid()}")
+
+
+def _keep_access(old: Path, descriptor: int) -> None:
+    """Who could read the old file can read the new one: a service's group, where root rotates."""
+    if not old.exists():
+        return
+    found = old.stat()
+    if found.st_mode & 0o040:
+        os.fchown(descriptor, -1, found.st_gid)
+        os.fchmod(descriptor, 0o640)

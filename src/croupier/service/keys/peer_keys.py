@@ -8,20 +8,23 @@ from collections.abc import Callable
 import httpx
 
 from croupier.errors import CroupierError
+from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.keys.keylist import KeyList
 from croupier.service.messages.signed_documents import Trusted
 
 PAUSE = 10.0
-"""Seconds between two questions to the other role, however many unknown signatures come."""
+"""Seconds between two questions to the other role, however many signatures come."""
 
 TIMEOUT = 5.0
 
 
 class PeerKeys:
-    """Keys that are pinned, and those that they vouch for.
+    """The keys of the newest list; before there is one, those that are pinned.
 
     A list of keys is signed by the active one and by those that expire, so that whoever trusts
-    one of these can follow. ``url`` is where the list is; without it nothing is followed.
+    one of these can follow. A key that the newest list does not have is trusted no more by this
+    process, a pinned one neither; after a restart the pins of the settings count again, until the
+    next list. ``url`` is where the list is; without it nothing is followed.
     """
 
     def __init__(
@@ -36,27 +39,43 @@ class PeerKeys:
         self._url = url
         self._transport = transport
         self._clock = clock
-        self._asked = -PAUSE
-        self.keys: Trusted = dict(pinned)
+        self._asked = dict.fromkeys((True, False), -PAUSE)
+        self._pinned: Trusted = dict(pinned)
+        self._newest: KeyList | None = None
+
+    @property
+    def keys(self) -> Trusted:
+        """What is trusted now; a key whose time is over is not, whether a new list came or not."""
+        newest = self._newest
+        return self._pinned if newest is None else newest.trusted()
 
     def take(self, document: bytes) -> KeyList:
-        """A list that a trusted key has signed; its keys are trusted from here on."""
+        """A list that a trusted key has signed; from here on its keys are trusted, and no others.
+
+        An older list than the newest is refused: it would bring retired keys back.
+        """
         found = KeyList.verify(document, self._role, self.keys)
-        self.keys = {**self.keys, **found.trusted()}
+        newest = self._newest
+        if newest is not None and found.sequence < newest.sequence:
+            detail = f"the {self._role}'s keys go back to list {found.sequence}"
+            raise Refusal(Reason.ROLLBACK, detail)
+        self._newest = found
         return found
 
     async def meet(self, signature: str) -> None:
-        """Ask for the list if the signature is by a key that is not known yet."""
-        name = signature.partition(".")[0]
-        if self._url is None or name in {key.hex() for key in self.keys}:
+        """Look at the list before a signature is checked, unless that was just done.
+
+        Its key may be one that we do not know yet, or one that was retired since we looked. For
+        either there is a pause of its own, so that a rotation is met at once.
+        """
+        known = signature.partition(".")[0] in {key.hex() for key in self.keys}
+        if self._url is None or self._clock() - self._asked[known] < PAUSE:
             return
-        if self._clock() - self._asked < PAUSE:
-            return
-        self._asked = self._clock()
+        self._asked[known] = self._clock()
         try:
             self.take(await self._fetch(self._url))
         except (CroupierError, httpx.HTTPError):
-            return  # the signature is refused, which says enough
+            return  # we go on with what is known; a signature that does not fit is refused
 
     async def _fetch(self, url: str) -> bytes:
         async with httpx.AsyncClient(

@@ -19,6 +19,7 @@ from croupier.service.keys.peer_keys import PeerKeys
 from croupier.service.messages import signed_documents
 from croupier.service.messages.public_ledger import read_public_ledger
 from croupier.service.messages.signed_documents import SignedModel
+from croupier.service.messages.verified_models import VerifiedModels
 from croupier.service.shuffler.agreement import PublishedHead
 from croupier.service.shuffler.rows import ReleasedBatch
 
@@ -78,6 +79,7 @@ class AnalyzerClient:
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._trust = trust
+        self._models = VerifiedModels()
         self.key_list = b""
         self._http = httpx.AsyncClient(
             base_url=url,
@@ -174,10 +176,10 @@ class AnalyzerClient:
     async def _verify_model(self, text: bytes) -> SignedModel:
         """A model signed by a key that we know, or that those we know vouch for by now."""
         try:
-            return signed_documents.verify_model(text, self._trust.keys)
+            return self._models.verify(text, self._trust.keys)
         except SignatureError:
             await self._follow_keys()
-            return signed_documents.verify_model(text, self._trust.keys)
+            return self._models.verify(text, self._trust.keys)
 
 
 def _read_refusal(response: httpx.Response) -> UndeliveredError:

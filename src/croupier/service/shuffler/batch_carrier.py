@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -110,9 +111,13 @@ class BatchCarrier:
             raise Refusal(Reason.ROLLED_BACK, found.words)
 
     async def _deliver(self, released: ReleasedBatch) -> LearntModel:
-        """What the analyzer learnt from the batch."""
+        """What the analyzer learnt from the batch.
+
+        The bytes are the released ones, signed again: the key of then may be retired by now.
+        """
+        signature = signed_documents.sign_batch(released.body, self._keyring.signer)
         try:
-            outcome = await self._analyzer.send(released)
+            outcome = await self._analyzer.send(replace(released, signature=signature))
             if isinstance(outcome, LearntModel):
                 return outcome
             return await self._send_share(released, outcome)

@@ -133,8 +133,12 @@ class Courier:
         await self.refresh_mirror()
 
     async def refresh_mirror(self) -> None:
-        """What is announced between two batches; trouble is noted and comes to nothing else."""
+        """What is announced between two batches; trouble is noted and comes to nothing else.
+
+        Our own keys are looked at too: one that is over is deleted only after several looks.
+        """
         self._refreshed = time.monotonic()
+        await self._run_in_thread(self._parts.keyring.tidy)
         found = await _try_refresh(self._mirror.refresh)
         if self._witness is not None:
             found = found or await _try_refresh(self._witness.refresh)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+OPEN_TO_OTHERS, GROUP_WRITES = 0o027, 0o020
+"""Bits of a mode that a private file must not have: its group may read it, and nobody else."""
+
 
 def flush_directory(directory: Path) -> None:
     """A new name is on disk once its directory is."""

@@ -14,7 +14,8 @@ from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.keys.keylist import KeyList
 from croupier.service.keys.published_reader import PublishedReader
 from croupier.service.messages.public_ledger import read_public_ledger
-from croupier.service.messages.signed_documents import SignedModel, Signer, verify_model
+from croupier.service.messages.signed_documents import SignedModel, Signer
+from croupier.service.messages.verified_models import VerifiedModels
 from croupier.service.messages.witnessed_heads import WitnessedHead
 from croupier.service.witness.history import ForkedError, SeenHistory, witness_history
 from croupier.service.witness.signed_heads import SignedHeads
@@ -37,6 +38,7 @@ class Follower:
         self._analyzer = analyzer
         self._heads = heads
         self._signer = signer
+        self._models = VerifiedModels()
         self._log = logs.logger("witness")
         self._stopping = asyncio.Event()
         self.trouble = ""
@@ -79,8 +81,9 @@ class Follower:
         if named is None:
             return None
         await self._require_same_plan()
-        await self._follow_keys()
+        # First the models: an old one may be signed by a key that is pinned and retired since.
         seen = await self._read_history(named)
+        await self._follow_keys()
         if await self._find_named() != named:
             return None  # they moved on in between; what was read belongs to two moments
         head = witness_history(self._plan.id, seen, self._heads.last)
@@ -174,4 +177,4 @@ class Follower:
             step = await self._verify(await self._read_published(step.model.previous))
 
     async def _verify(self, text: bytes) -> SignedModel:
-        return await self._analyzer.believe(partial(verify_model, text))
+        return await self._analyzer.believe(partial(self._models.verify, text))
