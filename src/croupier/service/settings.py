@@ -1,4 +1,4 @@
-"""The configuration of one role: a TOML file, read strictly.
+"""The configuration of one role: a TOML file, read strictly, and variables of the environment.
 
 Paths are relative to the file. ``docs/deploy.md`` shows complete files for both roles.
 """
@@ -8,13 +8,16 @@ from __future__ import annotations
 import hashlib
 import os
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
 from croupier.service.account_settings import POLICIES, AccountPolicy, AccountSettings
+from croupier.service.environment import name_variables, override
 from croupier.service.http.addresses import require_safe_address
 from croupier.service.http.logs import LEVELS
+from croupier.service.storage.disk import GROUP_WRITES, OPEN_TO_OTHERS
 from croupier.service.toml_tables import SettingsError, read_table
 from croupier.wire import Transport
 
@@ -253,18 +256,23 @@ class Settings:
 ONLY_SHUFFLER = ("accounts", "batches", "courier", "succeeds", "witness")
 
 
-def read_settings(path: Path) -> Settings:
-    """The settings in a file; every error names the file and the key."""
+def read_settings(path: Path, environment: Mapping[str, str] | None = None) -> Settings:
+    """The settings in a file, and before them those of the environment, this process's unless told.
+
+    Every error names the file and the key, and the variable that it came from.
+    """
+    told = os.environ if environment is None else environment
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise SettingsError(f"cannot read {path}: {reason}") from error
     try:
+        table = override(Settings, table, told)
         _require_own_keys(table)
         return read_table(Settings, _with_database(table, path.parent), path.parent)
     except SettingsError as error:
-        raise SettingsError(f"{path}: {error}") from error
+        raise SettingsError(f"{path}: {name_variables(error, told)}") from error
 
 
 def _require_own_keys(table: dict[str, object]) -> None:
@@ -280,21 +288,27 @@ def _require_own_keys(table: dict[str, object]) -> None:
 def _with_database(table: dict[str, object], base: Path) -> dict[str, object]:
     """A database that is a file is relative to the configuration, like all paths."""
     told = table.get("database")
-    if not isinstance(told, str) or "postgres" in told.partition("://")[0]:
+    if not isinstance(told, str) or not told or "postgres" in told.partition("://")[0]:
         return table
     return table | {"database": str(base / told.removeprefix("sqlite:///"))}
 
 
 def read_secret(path: Path, what: str) -> str:
-    """The text of a small file without the line's end; a file that others can read is refused."""
+    """The text of a small file without the line's end; a file that is open to others is refused.
+
+    Its group may read it: that is how containers are handed secrets that belong to root.
+    """
     try:
         mode = path.stat().st_mode
         text = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
         raise SettingsError(f"cannot read the {what} in {path}: {reason}") from error
-    if mode & 0o077:
-        raise SettingsError(f"the {what} in {path} can be read by others; run: chmod 600 {path}")
+    if found := mode & OPEN_TO_OTHERS:
+        does = "written by its group" if found == GROUP_WRITES else "read or written by others"
+        raise SettingsError(
+            f"the {what} in {path} can be {does}, mode {mode & 0o777:o}; run: chmod 600 {path}"
+        )
     if not text:
         raise SettingsError(f"the {what} in {path} is empty")
     return text

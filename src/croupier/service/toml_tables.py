@@ -47,7 +47,7 @@ def _construct(kind: type[Kind], found: dict[str, Any]) -> Kind:
 
 
 def _read_value(hint: Any, told: Any, base: Path, name: str) -> Any:
-    wanted = _without_none(hint)
+    wanted = plain_type(hint)
     if is_dataclass(wanted):
         if not isinstance(told, Mapping):
             raise SettingsError(f"{name} must be a table, got {told!r}")
@@ -58,7 +58,7 @@ def _read_value(hint: Any, told: Any, base: Path, name: str) -> Any:
     return base / found if wanted is Path else found
 
 
-def _without_none(hint: Any) -> Any:
+def plain_type(hint: Any) -> Any:
     """The type of a value that is given, where it may also be left out."""
     if get_origin(hint) not in (Union, types.UnionType):
         return hint

@@ -17,6 +17,7 @@ from croupier.service.settings import (
     token_hash,
 )
 from croupier.service.toml_tables import SettingsError
+from croupier.service.witness.settings import read_configuration
 from croupier.wire import Transport
 
 from .deployment import Roles, made_plan
@@ -200,16 +201,38 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 def test_secrets_that_others_can_read_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text("secret\n")
-    path.chmod(0o640)
-    with pytest.raises(SettingsError, match="can be read by others; run: chmod 600"):
-        read_secret(path, "token")
+    for mode in (0o644, 0o604, 0o602):
+        path.chmod(mode)
+        words = f"can be read or written by others, mode {mode:o}; run: chmod 600"
+        with pytest.raises(SettingsError, match=words):
+            read_secret(path, "token")
+    for mode in (0o620, 0o660):
+        path.chmod(mode)
+        with pytest.raises(SettingsError, match=f"can be written by its group, mode {mode:o}; run"):
+            read_secret(path, "token")
+    for mode in (0o600, 0o400, 0o440, 0o640):
+        path.chmod(mode)
+        assert read_secret(path, "token") == "secret"
     path.chmod(0o600)
-    assert read_secret(path, "token") == "secret"
     path.write_text(" \n")
     with pytest.raises(SettingsError, match="is empty"):
         read_secret(path, "token")
     with pytest.raises(SettingsError, match="cannot read the token"):
         read_secret(tmp_path / "none", "token")
+
+
+def test_a_secret_is_found_behind_the_links_that_kubernetes_mounts(tmp_path: Path) -> None:
+    """The links are open to all; what counts is the file."""
+    data = tmp_path / "..2026"
+    data.mkdir()
+    (data / "token").write_text("secret\n")
+    (tmp_path / "..data").symlink_to(data)
+    (tmp_path / "token").symlink_to(Path("..data") / "token")
+    (data / "token").chmod(0o440)
+    assert read_secret(tmp_path / "token", "token") == "secret"
+    (data / "token").chmod(0o444)
+    with pytest.raises(SettingsError, match="mode 444"):
+        read_secret(tmp_path / "token", "token")
 
 
 def test_a_layout_gives_each_role_its_own_and_the_analyzer_no_token(
@@ -239,3 +262,125 @@ def test_a_layout_overwrites_nothing(roles_of: Callable[[Transport], Roles]) -> 
         write_deployment(
             roles.directory, made_plan(), Transport.BITS, accounts=AccountPolicy.ANYONE
         )
+
+
+# From the environment
+
+
+def test_variables_go_before_the_file(tmp_path: Path) -> None:
+    path = written(tmp_path, SHUFFLER + "[listen]\nport = 1\n")
+    found = read_settings(
+        path,
+        {
+            "CROUPIER_DATABASE": "other.db",
+            "CROUPIER_LISTEN__PORT": "8080",
+            "CROUPIER_PEER__URL": "http://analyzer:8102",
+            "CROUPIER_PEER__TOKEN_FILE": "/run/secrets/token",
+            "CROUPIER_KEYS__DIRECTORY": "elsewhere",
+            "CROUPIER_BATCHES__SHORT": "pad",
+            "CROUPIER_BATCHES__FLOOR": "0.5",
+            "CROUPIER_COURIER__LEASE": "90",
+            "CROUPIER_CONSOLE": "false",
+            "CROUPIER_LOG_LEVEL": "debug",
+            "PATH": "/bin",
+        },
+    )
+    assert found.database == str(tmp_path / "other.db")
+    assert (found.listen.host, found.listen.port) == ("127.0.0.1", 8080)
+    assert found.peer.url == "http://analyzer:8102"
+    assert found.peer.token_file == Path("/run/secrets/token")
+    assert found.keys.directory == tmp_path / "elsewhere"
+    assert (found.batches.short, found.batches.floor) == (ShortBatchPolicy.PAD, 0.5)
+    assert (found.courier.lease, found.console, found.log_level) == (90.0, False, "debug")
+
+
+def test_variables_supply_what_the_file_leaves_out(tmp_path: Path) -> None:
+    path = written(tmp_path, ANALYZER.partition("[access]")[0])
+    found = read_settings(path, {"CROUPIER_ACCESS__TOKEN_HASH": "1" * 64})
+    assert found.access.token_hash == "1" * 64
+
+
+def test_the_variables_are_those_of_this_process_unless_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path, SHUFFLER)
+    monkeypatch.setenv("CROUPIER_LISTEN__PORT", "7")
+    assert read_settings(path).listen.port == 7
+    assert read_settings(path, {}).listen.port == 0
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "words"),
+    [
+        ("LISTEN__PROT", "80", "CROUPIER_LISTEN__PROT is not a setting; known here: CROUPIER_LIST"),
+        ("COLOUR", "1", "CROUPIER_COLOUR is not a setting; known here: CROUPIER_ROLE"),
+        ("LISTEN_PORT", "80", "CROUPIER_LISTEN_PORT is not a setting"),
+        ("LISTEN__PORT__MORE", "80", "CROUPIER_LISTEN__PORT__MORE is not a setting"),
+        ("Listen__port", "80", "CROUPIER_Listen__port is not a setting"),
+        ("", "80", "CROUPIER_ is not a setting"),
+        ("LISTEN", "80", "CROUPIER_LISTEN is a whole table; known there: CROUPIER_LISTEN__HOST"),
+        (
+            "LISTEN__PORT",
+            "http",
+            "listen.port must be a whole number of at least 0, got 'http', from CROUPIER_LISTEN__P",
+        ),
+        ("LISTEN__PORT", "-1", "least 0, got -1, from CROUPIER_LISTEN__PORT"),
+        ("LISTEN__PORT", "8.5", "least 0, got 8.5, from CROUPIER_LISTEN__PORT"),
+        ("LISTEN__PORT", "70000", "below 65536, got 70000, from CROUPIER_LISTEN__PORT"),
+        ("CONSOLE", "yes", "must be true or false, got 'yes', from CROUPIER_CONSOLE"),
+        ("BATCHES__FLOOR", "nan", "must be a number, got nan, from CROUPIER_BATCHES__FLOOR"),
+        ("BATCHES__SHORT", "guess", "pad, drop, got 'guess', from CROUPIER_BATCHES__SHORT"),
+        ("DATABASE", "", "database must be text, got '', from CROUPIER_DATABASE"),
+        ("PEER__URL", "ftp://x", "address, got 'ftp://x', from CROUPIER_PEER__URL"),
+    ],
+)
+def test_a_variable_that_is_wrong_is_named_and_shown(
+    tmp_path: Path, variable: str, value: str, words: str
+) -> None:
+    path = written(tmp_path, SHUFFLER)
+    with pytest.raises(SettingsError) as found:
+        read_settings(path, {f"CROUPIER_{variable}": value})
+    assert words in str(found.value)
+    assert str(path) in str(found.value)
+
+
+def test_an_analyzer_is_told_nothing_of_batches_by_a_variable_either(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"takes batches .*, from CROUPIER_BATCHES__SHORT"):
+        read_settings(written(tmp_path, ANALYZER), {"CROUPIER_BATCHES__SHORT": "pad"})
+
+
+def test_an_error_in_the_file_is_not_blamed_on_a_variable(tmp_path: Path) -> None:
+    path = written(tmp_path, SHUFFLER.replace('"plan.json"', "7") + "[listen]\nport = 70000")
+    with pytest.raises(SettingsError) as found:
+        read_settings(path, {"CROUPIER_LISTEN__HOST": "::1", "CROUPIER_DATABASE": "plan"})
+    assert "from CROUPIER" not in str(found.value)
+
+
+def test_a_table_that_is_no_table_is_refused_beside_its_variable(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="listen must be a table, got 3"):
+        read_settings(written(tmp_path, "listen = 3" + SHUFFLER), {"CROUPIER_LISTEN__PORT": "1"})
+
+
+def test_a_witness_has_variables_too(tmp_path: Path) -> None:
+    path = tmp_path / "settings.toml"
+    path.write_text(
+        """
+        plan = "plan.json"
+        directory = "heads"
+        [keys]
+        directory = "keys"
+        passphrase_file = "passphrase"
+        [shuffler]
+        url = "https://shuffler.example"
+        signing_key_file = "shuffler-key"
+        [analyzer]
+        signing_key_file = "analyzer-key"
+        """
+    )
+    told = {"CROUPIER_ANALYZER__URL": "https://analyzer.example", "CROUPIER_EVERY": "2"}
+    found = read_configuration(path, told)
+    assert (found.analyzer.url, found.every) == ("https://analyzer.example", 2.0)
+    with pytest.raises(SettingsError, match="CROUPIER_DATABASE is not a setting"):
+        read_configuration(path, told | {"CROUPIER_DATABASE": "x"})
+    with pytest.raises(SettingsError, match="got 'soon', from CROUPIER_EVERY"):
+        read_configuration(path, told | {"CROUPIER_EVERY": "soon"})

@@ -21,6 +21,7 @@ from croupier.plan import Plan
 from croupier.service.account_settings import AccountPolicy
 from croupier.service.admin.deployment_files import write_deployment
 from croupier.service.device.settings import DeviceSettings
+from croupier.service.environment import without_ours
 from croupier.service.messages.public_ledger import read_public_ledger
 from croupier.service.messages.signed_documents import LedgerEntry
 from croupier.wire import Transport
@@ -131,13 +132,17 @@ class LocalServices:
 def start_process(
     module: str, arguments: list[str], output: IO[bytes] | int
 ) -> subprocess.Popen[bytes]:
-    """A module of ours in a session of its own, so that the terminal's Ctrl-C is only for us."""
+    """A module of ours in a session of its own, so that the terminal's Ctrl-C is only for us.
+
+    It goes by its file: variables for a role in a container are not for a demonstration.
+    """
     return subprocess.Popen(  # noqa: S603 - our own interpreter and module
         [sys.executable, "-m", module, *arguments],
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=subprocess.STDOUT,
         start_new_session=True,
+        env=without_ours(os.environ),
     )
 
 

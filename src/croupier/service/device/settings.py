@@ -72,7 +72,7 @@ class DeviceSettings:
         from croupier.service.settings import read_settings
 
         home = Path(directory)
-        shuffler = read_settings(home / "shuffler" / "settings.toml")
+        shuffler = read_settings(home / "shuffler" / "settings.toml", environment={})
         plan = Plan.from_json(shuffler.plan.read_text(encoding="utf-8"))
         return cls(
             plan.id,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from croupier.service.environment import name_variables, override
 from croupier.service.http.addresses import require_safe_address
 from croupier.service.http.logs import LEVELS
 from croupier.service.settings import KeySettings, ListenSettings, PeerSettings
@@ -43,13 +46,18 @@ class WitnessConfiguration:
             require_safe_address(f"{name}.url", peer.url)
 
 
-def read_configuration(path: Path) -> WitnessConfiguration:
-    """The settings in a file; every error names the file and the key."""
+def read_configuration(
+    path: Path, environment: Mapping[str, str] | None = None
+) -> WitnessConfiguration:
+    """The settings in a file and, before them, in the environment; errors name file and key."""
+    told = os.environ if environment is None else environment
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = override(
+            WitnessConfiguration, tomllib.loads(path.read_text(encoding="utf-8")), told
+        )
         return read_table(WitnessConfiguration, table, path.parent)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise SettingsError(f"cannot read {path}: {reason}") from error
     except SettingsError as error:
-        raise SettingsError(f"{path}: {error}") from error
+        raise SettingsError(f"{path}: {name_variables(error, told)}") from error
