@@ -263,7 +263,8 @@ def test_a_listener_hears_changes_and_only_those() -> None:
 
 
 def test_an_event_has_something_for_every_place_of_the_page() -> None:
-    for made in (shuffler(), analyzer(rewards=[])):
+    over = analyzer(learnt=17, entries=17)
+    for made in (shuffler(), analyzer(rewards=[]), ended(), over):
         (heard,) = frames(made | {"draining": True})
         tags = Reader(html(made)).tags
         for kind in ("text", "gauge", "table", "trend"):
@@ -294,6 +295,50 @@ def test_the_news_say_when_a_batch_or_a_plan_is_closed() -> None:
     assert page_of(analyzer()).news == "Model 9 is published; the plan has 1 batch left."
     assert page_of(analyzer(quarantined=15)).news.startswith("Batch 15 is quarantined: ")
     assert page_of(analyzer(learnt=17)).news == "Model 9 is published; the plan has ended."
+
+
+END = "The plan has ended without batch 4: 137 of its reports were dropped; nothing is released."
+
+
+def ended(**changes: object) -> Snapshot:
+    """A shuffler whose plan was retired with a quarter of a batch."""
+    empty = {"state": "scrubbed", "filled": 0, "dropped": 137, "why": END, "ended": True}
+    return shuffler(**{**empty, **changes})
+
+
+@pytest.mark.parametrize("short", ["wait", "pad", "drop"])
+def test_the_page_of_an_ended_plan_says_so_and_waits_for_nothing(short: str) -> None:
+    text = html(ended(short_policy=short))
+    shown = Reader(text).shown
+    assert shown["news"] == "The plan has ended; no more reports are taken."
+    assert shown["why"] == END
+    assert not {"filled", "state", "oldest", "padded", "short", "limit"} & shown.keys()
+    assert not re.search("wait|is open|padded|is dropped|begun again|Newest batch<", text)
+    assert shown["accepted"] == "1,345"
+
+
+def test_an_ended_plan_is_not_called_rolled_back() -> None:
+    told = "batch 3 is not the one it was"
+    assert page_of(ended(rolled_back=told)).news == page_of(ended()).news
+
+
+def test_the_analyzers_page_of_an_ended_plan_counts_nothing_that_is_left() -> None:
+    """A batch that is quarantined then is learnt from by no model that would follow."""
+    over = {"learnt": 17, "entries": 17}
+    for made in (analyzer(**over), analyzer(quarantined=16, **over)):
+        text = html(made)
+        assert Reader(text).shown["news"] == "Model 9 is published; the plan has ended."
+        assert "left" not in Reader(text).shown
+        assert "0 batches" not in text
+
+
+def test_a_plan_that_ends_while_somebody_looks_leaves_no_place_unfilled() -> None:
+    """The page is loaded anew when a place has nothing to show: so an event may not have it."""
+    before = {
+        found["data-text"] for _, found in Reader(html(shuffler())).tags if "data-text" in found
+    }
+    (heard,) = frames(ended(draining=True))
+    assert before - heard["texts"].keys() >= {"filled", "state", "short"}
 
 
 def test_a_stream_ends_when_the_database_is_out_of_reach() -> None:

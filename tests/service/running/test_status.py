@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -133,7 +134,37 @@ def test_a_plan_is_retired_while_its_shuffler_runs(deploy: Deploy) -> None:
     assert retire(settings) == RetiredPlan(services.plan.id, 0)
     assert reason(services.post(late)) == "plan-ended"
     services.carry()
-    assert "The plan has ended" in status(settings).answer
+
+
+def test_the_end_of_a_retired_plan_is_told_alike_by_status_page_and_readiness(
+    deploy: Deploy,
+) -> None:
+    services = deploy()
+    services.fill(range(2))
+    settings = replace(services.shuffler.parts.settings, database=services.urls["shuffler"])
+    retire(settings)
+    words = "The plan has ended without batch 0: 2 of its reports were dropped; nothing more is"
+    for _ in range(2):
+        found, page = status(settings), services.get("/").text
+        assert found.answer.startswith(words)
+        assert (found.advice, found.moving) == ("", True)
+        assert words in page
+        assert "no more reports are taken" in page
+        assert not re.search("wait|is open|missing", page.partition("Reports since")[0])
+        assert services.get("/readyz").json() == {"ready": True, "waiting_for": [], "trouble": ""}
+        services.carry()
+
+
+def test_a_plan_that_was_set_back_and_retired_has_ended_and_no_more(
+    deploy: Deploy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services = deploy()
+    store = services.shuffler.parts.store
+    monkeypatch.setattr(store, "set_back", lambda _: "batch 3 was here")
+    assert services.get("/readyz").status_code == 503
+    store.retire(services.plan.id)
+    assert services.get("/readyz").json() == {"ready": True, "waiting_for": [], "trouble": ""}
+    assert "Rolled back" not in services.get("/").text
 
 
 def test_a_plan_is_retired_by_its_shuffler_only_and_once_it_has_begun(

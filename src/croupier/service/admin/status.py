@@ -17,6 +17,7 @@ from croupier.service.shuffler import parts as shuffler
 from croupier.service.shuffler.batch_status import (
     describe_batch,
     describe_lineage,
+    explain_end,
     explain_wait,
     lineage_words,
 )
@@ -173,7 +174,7 @@ def _shuffler_status(
     lineage = describe_lineage(store.lineage(plan.id))
     facts, words = describe_batch(batch) | lineage, lineage_words(lineage)
     if known[plan.id].ended:
-        answer = f"The plan has ended with batch {batch.index}; nothing more is released.{words}"
+        answer = explain_end(batch) + words
         return PlanStatus("shuffler", plan.id, answer, "", True, facts, own, peer)
     if set_back:
         answer = f"Rolled back, nothing is taken or released: {set_back}."

@@ -28,13 +28,13 @@ def _news(seen: Snapshot) -> str:
         return "The service is shutting down."
     if seen["rolled_back"]:
         return f"Rolled back, nothing is learnt: {seen['rolled_back']}."
+    left = seen["batches_total"] - seen["learnt"]
+    told = f"Model {seen['model_version']} is published"
+    if left == 0:  # before what is quarantined: no model follows any more
+        return f"{told}; the plan has ended."
     if seen["quarantined"] is not None:
         waits = "it is not learnt from before you have decided"
         return f"Batch {seen['quarantined']} is quarantined: {waits}."
-    left = seen["batches_total"] - seen["learnt"]
-    told = f"Model {seen['model_version']} is published"
-    if left == 0:
-        return f"{told}; the plan has ended."
     return f"{told}; the plan has {words.batches(left)} left."
 
 
@@ -61,11 +61,13 @@ def _age(seen: Snapshot) -> str:
 
 def _privacy(seen: Snapshot) -> PageSection:
     limit = words.batches(seen["participation_limit"])
+    left = seen["batches_total"] - seen["entries"]
+    still = (PageFact("left", "Batches left", f"{left:,}"),) if left else ()
     return PageSection(
         "Privacy",
         (
             PageGauge("entries", "Batches charged", seen["entries"], seen["batches_total"]),
-            PageFact("left", "Batches left", f"{seen['batches_total'] - seen['entries']:,}"),
+            *still,
             PageFact("epsilon", "Certified epsilon", words.number(seen["epsilon"])),
             PageFact("delta", "At delta", words.number(seen["delta"])),
             PageFact("limit", "For a user in at most", limit),

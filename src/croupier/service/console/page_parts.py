@@ -1,6 +1,7 @@
 """What a page is made of, as values: markup and events are both made from them.
 
-Which parts a page has never changes while a process runs; only what they show does.
+Which parts a page has changes only when its plan ends: then it is loaded anew. Otherwise only what
+they show does.
 """
 
 from __future__ import annotations

@@ -15,20 +15,22 @@ SHORT = {
 
 
 def shuffler_page(seen: Snapshot) -> Page:
-    """The page of a snapshot."""
-    sections = (_open(seen), _released(seen), _reports(seen), _rules(seen), key_section(seen))
+    """The page of a snapshot; of a plan that has ended, nothing is open and nothing waits."""
+    counted = (_released(seen), _reports(seen))
+    first, rules = ((_end(seen),), ()) if seen["ended"] else ((_open(seen),), (_rules(seen),))
+    sections = (*first, *counted, *rules, key_section(seen))
     return Page("Shuffler", seen["plan"], _news(seen), seen["draining"], sections)
 
 
 def _news(seen: Snapshot) -> str:
     if seen["draining"]:
         return "The service is shutting down."
+    if seen["ended"]:
+        return "The plan has ended; no more reports are taken."
     if seen["rolled_back"]:
         return f"Rolled back, nothing is taken or released: {seen['rolled_back']}."
     if not seen["begun"]:
         return "The plan has not begun: the analyzer's first model has not been fetched."
-    if seen["ended"]:
-        return "The plan has ended; no more reports are taken."
     if seen["state"] == "open":
         return f"Batch {seen['batch']} is open and {words.fill(seen['filled'], seen['size'])}."
     return f"Batch {seen['batch']} is {seen['state']}; the next is not open yet."
@@ -53,6 +55,10 @@ def _open(seen: Snapshot) -> PageSection:
             PageFact("why", "What it waits for", seen.get("why", "The analyzer's first model.")),
         ),
     )
+
+
+def _end(seen: Snapshot) -> PageSection:
+    return PageSection("End of the plan", (PageFact("why", "How it ended", seen["why"]),))
 
 
 def _released(seen: Snapshot) -> PageSection:

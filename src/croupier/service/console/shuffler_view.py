@@ -13,7 +13,7 @@ from croupier.service.console.routes import console_routes
 from croupier.service.http.metrics import ACCEPTED
 from croupier.service.shuffler import rows
 from croupier.service.shuffler.app import ShufflerApp
-from croupier.service.shuffler.batch_status import describe_batch, explain_wait
+from croupier.service.shuffler.batch_status import describe_batch, explain_end, explain_wait
 from croupier.service.shuffler.metrics import ShufflerMetrics
 from croupier.service.shuffler.open_batch import OpenBatch
 from croupier.service.shuffler.parts import ShufflerParts
@@ -68,12 +68,13 @@ class ShufflerView:
         with self.parts.database.reading() as transaction:
             if not rows.is_known(transaction, plan_id):
                 return {"begun": False, "ended": False, "released": 0, "newest_batches": []}
+            ended = rows.read_plan_row(transaction, plan_id).ended
             return {
                 "begun": True,
-                "ended": rows.read_plan_row(transaction, plan_id).ended,
+                "ended": ended,
                 "released": _released(transaction, plan_id),
                 "newest_batches": _newest(transaction, plan_id),
-                **_batch(rows.read_newest_batch(transaction, plan_id)),
+                **_batch(rows.read_newest_batch(transaction, plan_id), ended),
             }
 
 
@@ -88,9 +89,9 @@ def _newest(transaction: Transaction, plan_id: str) -> list[Snapshot]:
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
-def _batch(batch: BatchRow) -> dict[str, Any]:
-    """What is public of a batch, and what it waits for."""
-    return {**describe_batch(batch), "why": explain_wait(batch)}
+def _batch(batch: BatchRow, ended: bool) -> dict[str, Any]:
+    """What is public of a batch, and what it waits for, or how the plan has ended with it."""
+    return {**describe_batch(batch), "why": explain_end(batch) if ended else explain_wait(batch)}
 
 
 def shuffler_console(app: ShufflerApp) -> list[Route]:

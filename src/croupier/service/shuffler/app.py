@@ -88,8 +88,13 @@ class ShufflerApp:
 
     @property
     def rolled_back(self) -> str:
-        """How our database, or the analyzer's, is behind; in words, empty if neither is."""
-        return self.open_batch.set_back or self.courier.disagreement
+        """How our database, or the analyzer's, is behind; in words, empty if neither is.
+
+        Of a plan that has ended nothing is asked any more, and its end is all there is to say.
+        """
+        return (
+            "" if self.open_batch.ended else self.open_batch.set_back or self.courier.disagreement
+        )
 
     @property
     def trouble(self) -> str:

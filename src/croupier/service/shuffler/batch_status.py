@@ -27,6 +27,14 @@ def explain_wait(batch: BatchRow) -> str:
     return f"{name} is acknowledged, its reports are about to be deleted."
 
 
+def explain_end(batch: BatchRow) -> str:
+    """How a plan has ended, whose newest batch this is: after it, or retired without it."""
+    if batch.filled:
+        return f"The plan has ended with batch {batch.index}; nothing more is released."
+    dropped = f": {batch.dropped} of its reports were dropped" if batch.dropped else ""
+    return f"The plan has ended without batch {batch.index}{dropped}; nothing more is released."
+
+
 def _describe_attempts(batch: BatchRow) -> str:
     """That this is not the first attempt."""
     return (

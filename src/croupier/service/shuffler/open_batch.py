@@ -75,7 +75,7 @@ class OpenBatch:
     def see(self, batch: BatchRow | None, ended: bool, set_back: str = "") -> None:
         """Take note of what the database said."""
         self.batch, self.ended, self._seen = batch, ended, self._clock()
-        self.set_back = set_back
+        self.set_back = "" if ended else set_back
         if batch is None or batch.state is not BatchState.OPEN or batch.filled == 0:
             self._waiting = None
         elif self._waiting is None or self._waiting[:2] != (batch.index, batch.dropped):

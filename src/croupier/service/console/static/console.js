@@ -50,8 +50,20 @@ function showTrend(key, points) {
 
 const show = { texts: showText, gauges: showGauge, tables: showTable, trends: showTrend };
 
+// A plan that ends leaves places without anything to show: the page has other ones then.
+function fits(told) {
+  const nowhere = (kind) => [...document.querySelectorAll(`[data-${kind}]`)]
+    .some((place) => !(place.dataset[kind] in told[`${kind}s`]));
+  return !["text", "gauge", "table", "trend"].some(nowhere);
+}
+
 function showAll(event) {
-  for (const [kind, shown] of Object.entries(JSON.parse(event.data))) {
+  const told = JSON.parse(event.data);
+  if (!fits(told)) {
+    location.reload();
+    return;
+  }
+  for (const [kind, shown] of Object.entries(told)) {
     for (const [key, value] of Object.entries(shown)) show[kind](key, value);
   }
 }
