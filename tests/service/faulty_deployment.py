@@ -1,39 +1,54 @@
 """A deployment whose parts fail at any moment, over real databases and the real machines.
 
 Every user's report is 1 in a coordinate of their own and there is no noise, so that a 2 in a
-batch's sum proves double counting, and a 0 an acknowledged report that was lost.
+batch's sum proves double counting, and a 0 an acknowledged report that was lost. One device has
+real files, and counts each of its choices in a coordinate of its own. A liar counts as much in
+every coordinate as no honest batch comes to, so that lies can be taken off again.
 """
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
-import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 from typing import TypeVar
 
 import numpy as np
 
+from croupier import wire
 from croupier.service.analyzer.rows import PublishedModel
 from croupier.service.http.reasons import Reason, Refusal
+from croupier.service.messages.signed_documents import SignedModel
 from croupier.service.messages.transports import BitsTransport, PlanTransport
 from croupier.service.shuffler.acceptance import Upload
+from croupier.service.shuffler.agreement import PublishedHead, first_entry_to_compare
 from croupier.service.shuffler.rows import Basis, BatchRow, BatchState, ReleasedBatch
 from croupier.service.storage.database import Database, Hooks
 from croupier.service.storage.leases import Lease
 from croupier.service.storage.progress import Position
 
-from .beside_the_keys import analyzer_store, shuffler_store
-from .noiseless_plans import altered, basis, learn, noiseless, one_hot, upload
-from .restored_snapshots import Snapshot, restore, snapshot
+from .attacks.rolled_back_device import Answered, RolledBackDevice
+from .beside_the_keys import analyzer_store, beside, shuffler_store
+from .noiseless_plans import account, altered, basis, learn, noiseless, one_hot, upload
+from .restored_snapshots import ANALYZER, Snapshot, restore, snapshot
 
 Answer = TypeVar("Answer")
 
 PLAN = noiseless(users=3, batches=3, participations=2)
-USERS = PLAN.layout.size
+USERS = PLAN.layout.size - 4
+"""Users of one report at a time; the other coordinates are a device's choices."""
+CHOICES = range(USERS, PLAN.layout.size)
+LIE = 8
+"""What a liar counts in every coordinate."""
+LIARS = 1000
+"""Added to the number of a user who lies."""
 LEASE = 60.0
 
 GIVE_UP = {
@@ -106,6 +121,37 @@ class Faults:
         return answer
 
 
+LOOK = """
+import sqlite3, sys
+for line in sys.stdin:
+    one = sqlite3.connect(line.rstrip())
+    one.execute("SELECT count(*) FROM plans").fetchall()
+    one.close()
+    print("looked", flush=True)
+"""
+
+
+@cache
+def _stranger() -> subprocess.Popen[str]:
+    """Opens what it is told to; a process that was forked would share our SQLite's locks."""
+    both = subprocess.PIPE
+    found = subprocess.Popen([sys.executable, "-c", LOOK], stdin=both, stdout=both, text=True)
+
+    def end() -> None:
+        found.kill()
+        found.communicate()
+
+    atexit.register(end)
+    return found
+
+
+def _opened_file(number: str) -> str:
+    try:
+        return os.readlink(f"/proc/self/fd/{number}")
+    except OSError:
+        return ""
+
+
 class Simulation:
     """Two processes of a shuffler over one database, an analyzer, and devices."""
 
@@ -128,9 +174,15 @@ class Simulation:
         self.bodies: dict[tuple[int, int], bytes] = {}
         self.crashes = 0
         self.set_backs = 0
-        self._told = Position(0)
+        self.lies = [0] * self.plan.schedule.batches
+        self.lies_unknown = [0] * self.plan.schedule.batches
+        self._told, self._taught = Position(0), Position(0)
+        self._acknowledged = False
         self._snapshots: list[Snapshot] = []
+        self._older_analyzers: list[Snapshot] = []
         self._start()
+        place = beside(self._databases[0]) / "device"
+        self._device = RolledBackDevice(place, self.plan, account(CHOICES[0]), CHOICES)
         first = self.analyzer.open_plan(self.plan)
         if not self.processes[0].plans():
             self.processes[0].open_plan(self.plan, self.basis(first))
@@ -165,16 +217,20 @@ class Simulation:
 
     def run(self, event: Callable[[Simulation], object], fault: Fault) -> None:
         """One event; whatever fails, nothing may have been counted twice."""
+        before, self._acknowledged = self._position(), False
         self._faults.arm(fault)
         try:
             event(self)
-            self._told = self._position()
+            if self._acknowledged or self._position() != before:
+                self._told = self._position()
+            self._taught = self._learnt_so_far()
         except LostError:
             pass
         except CrashError:
             self.crashes += 1
             self.stop()
             self._start()
+            self.analyzer.open_plan(self.plan)
         finally:
             self._meanwhile = None
             self._faults.arm(Fault())
@@ -217,12 +273,43 @@ class Simulation:
         verdict = self._faults.call(lambda: self.processes[process].take([forged]))[0]
         assert verdict is not None
 
+    def lie(self, process: int, liar: int) -> None:
+        """A report that is as it should be, and says of everything the same."""
+        batch = self.processes[process].current(self.plan.id)
+        row = np.full((1, self.plan.layout.size), float(LIE))
+        payload = wire.encode_report(self.plan.shapes(batch.index), {"report": row})
+        name = hashlib.sha256(f"lie {len(self._sent)} {sum(self.lies_unknown)}".encode()).digest()
+        sent = upload(self.plan, batch, 0, id=name[:16], digest=name, account=account(LIARS + liar))
+        self.lies_unknown[batch.index] += 1
+        told = altered(sent, payload=payload)
+        (verdict,) = self._faults.call(lambda: self.processes[process].take([told]))
+        self.lies[batch.index] += verdict is None
+
+    def device(self, process: int, answered: Answered) -> None:
+        """The device of real files takes part, or tries to."""
+        batch = self.processes[process].current(self.plan.id)
+
+        def take(one: Upload, coordinate: int) -> Reason | None:
+            self.unknown.add((coordinate, one.batch))
+            (verdict,) = self._faults.call(lambda: self.processes[process].take([one]))
+            if verdict is None:
+                self._acknowledged = True
+                self.accepted.add((coordinate, one.batch))
+            return verdict
+
+        self._device.take_part(batch, take, answered)
+
+    def device_goes_back(self, chosen: int, with_ledger: bool) -> None:
+        """Its files are again what they were at some moment."""
+        self._device.go_back(chosen, with_ledger)
+
     def _upload(self, process: int, group: list[tuple[int, Upload]]) -> None:
         self.unknown |= {(user, one.batch) for user, one in group}
         sent = [one for _, one in group]
         verdicts = self._faults.call(lambda: self.processes[process].take(sent))
         for (user, one), verdict in zip(group, verdicts, strict=True):
             if verdict is None:
+                self._acknowledged = True
                 self.accepted.add((user, one.batch))
             if self._pending.get(user) is one and (verdict is None or verdict in GIVE_UP):
                 del self._pending[user]
@@ -274,6 +361,12 @@ class Simulation:
     def basis(self, published: PublishedModel) -> Basis:
         return basis(published)
 
+    def pass_by(self, process: int) -> None:
+        """Whatever the open batch lacks comes, and it is brought to its end."""
+        self.send(process, range(USERS))
+        self.seal(process)
+        self.finish(process)
+
     def scrub(self, process: int) -> None:
         self.processes[process].scrub(self.plan.id)
 
@@ -307,15 +400,22 @@ class Simulation:
     # Operators
 
     def look(self) -> None:
-        """A process of somebody else opens the file and closes it again, as a shell does."""
+        """A process of somebody else opens the file and closes it again, as a shell does.
+
+        Whatever is committed to a log that it has deleted ends with this process.
+        """
         url = self._urls[0]
         if "://" in url:
             return
-        process = os.fork()
-        if process == 0:
-            sqlite3.connect(url).execute("SELECT count(*) FROM plans").fetchall()
-            os._exit(0)
-        assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
+        stranger = _stranger()
+        assert stranger.stdin is not None
+        assert stranger.stdout is not None
+        stranger.stdin.write(f"{url}\n")
+        stranger.stdin.flush()
+        assert stranger.stdout.readline() == "looked\n"
+        held = [_opened_file(number) for number in os.listdir("/proc/self/fd")]
+        lost = [name for name in held if name.startswith(url) and "(deleted)" in name]
+        assert not lost, "the log of a running service was deleted"
 
     def keep_backup(self) -> None:
         """A snapshot of the shuffler's database, of which there may be several."""
@@ -336,6 +436,73 @@ class Simulation:
                 self._require_stopped(position)
             finally:
                 restore(database, newest)
+
+    def restore_disk(self, chosen: int) -> None:
+        """The same together with all that is beside it: what the analyzer has signed shows it."""
+        if not self._snapshots:
+            return
+        with self._operator() as database:
+            newest = snapshot(database)
+            noted = {file: file.read_bytes() for file in beside(database).glob("*.progress")}
+            for file in noted:
+                file.unlink()
+            restore(database, self._snapshots[chosen % len(self._snapshots)])
+            try:
+                self._require_told_by_the_analyzer()
+            finally:
+                restore(database, newest)
+                for file, content in noted.items():
+                    file.write_bytes(content)
+
+    def _require_told_by_the_analyzer(self) -> None:
+        store, found = self.processes[0], self._position()
+        behind = self._head(0).learnt > store.released(self.plan.id)
+        told = store.compare(self.plan.id, self._head(store.released(self.plan.id)))
+        assert (told is not None and told.ours) == behind, "nobody said so"
+        if behind and not store.plans()[0].ended:
+            self.set_backs += 1
+            assert store.set_back(self.plan.id)
+            self._require_refused(found)
+
+    def _head(self, released: int) -> PublishedHead:
+        """What the analyzer shows."""
+        entries = self.analyzer.ledger_from(self.plan.id, first_entry_to_compare(released))
+        newest = SignedModel(self.analyzer.newest_model(self.plan.id).model, "")
+        return PublishedHead(newest, tuple(entries))
+
+    def keep_backup_of_the_analyzer(self) -> None:
+        """A snapshot of its database."""
+        with self._operator("analyzer") as database:
+            self._older_analyzers.append(snapshot(database, ANALYZER))
+
+    def restore_backup_of_the_analyzer(self, chosen: int) -> None:
+        """An older copy takes its place for a while; where it lacks anything, it learns nothing."""
+        if not self._older_analyzers:
+            return
+        with self._operator("analyzer") as database:
+            newest = snapshot(database, ANALYZER)
+            restore(database, self._older_analyzers[chosen % len(self._older_analyzers)])
+            try:
+                self._require_learns_nothing()
+            finally:
+                restore(database, newest)
+
+    def _require_learns_nothing(self) -> None:
+        found = self._learnt_so_far()
+        missed = self.analyzer.set_back(self.plan.id)
+        assert missed or found >= self._taught, "a published model was lost and nobody said so"
+        if not missed:
+            return
+        self.set_backs += 1
+        with suppress(Refusal, LostError):
+            self.deliver(0)
+        with suppress(Refusal):
+            self.analyzer.open_plan(self.plan)
+        assert self._learnt_so_far() == found, "an analyzer that was set back went on"
+
+    def _learnt_so_far(self) -> Position:
+        """How many batches the analyzer has learnt from."""
+        return Position(len(self.analyzer.ledger(self.plan.id)))
 
     def _require_stopped(self, newest: Position) -> None:
         """Nobody was told more than what was noted, so that all that they were told is missed."""
@@ -369,9 +536,9 @@ class Simulation:
         return self.processes[0].current(self.plan.id).position
 
     @contextmanager
-    def _operator(self) -> Iterator[Database]:
+    def _operator(self, role: str = "shuffler") -> Iterator[Database]:
         """A connection without faults."""
-        database = Database.open(self._urls[0], "shuffler")
+        database = Database.open(self._urls[0 if role == "shuffler" else 2], role)
         try:
             yield database
         finally:
@@ -403,14 +570,28 @@ class Simulation:
             self.send(0, range(USERS))
 
     def check_so_far(self) -> None:
-        for sums in self.analyzer.sums(self.plan.id):
-            assert set(sums.tolist()) <= {0.0, 1.0}, "a report was counted twice"
-            assert sums.sum() == self.plan.users(0), "a batch of another size was released"
+        lies, sums = self._separated()
+        assert set(sums.ravel().tolist()) <= {0.0, 1.0}, "a report was counted twice"
+        sizes = {self.plan.users(0)} if len(sums) else set()
+        assert set((sums.sum(axis=1) + lies).tolist()) == sizes, "a batch of another size"
+        choices = sums[:, CHOICES.start :].sum(axis=0)
+        assert choices.sum() <= self.plan.terms.max_participations, "a device took part too often"
+        if not self._device.forgot_its_ledger:
+            assert choices.max(initial=0) <= 1, "a choice was counted in two batches"
+
+    def _separated(self) -> tuple[np.ndarray, np.ndarray]:
+        """How many lies are in each batch, and what the others come to."""
+        sums = np.array(self.analyzer.sums(self.plan.id)).reshape(-1, self.plan.layout.size)
+        lies, honest = np.divmod(sums, LIE)
+        assert np.all(lies == lies[:, :1]), "a lie was taken apart"
+        return lies[:, 0], honest
 
     def check(self) -> None:
         """Every acknowledged report was counted exactly once, and nothing that was not sent."""
-        sums = np.array(self.analyzer.sums(self.plan.id))
-        assert sums.shape == (self.plan.schedule.batches, USERS)
+        lies, sums = self._separated()
+        assert len(sums) == self.plan.schedule.batches
+        for least, found, most in zip(self.lies, lies, self.lies_unknown, strict=True):
+            assert least <= found <= most
         for user, batch in self.accepted:
             assert sums[batch, user] == 1, "an acknowledged report was lost"
         for batch, user in np.argwhere(sums).tolist():

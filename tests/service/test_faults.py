@@ -1,4 +1,4 @@
-"""Random schedules of uploads, replays, crashes, lost messages, clock jumps and races."""
+"""Random schedules of uploads, replays, lies, crashes, lost messages, clock jumps and races."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from croupier.service.shuffler.rows import BatchState
 
+from .attacks.rolled_back_device import Answered
 from .faulty_deployment import PLAN, USERS, Fault, Moment, Simulation
 from .faulty_shared_deployment import TREE, SharedSimulation
 
@@ -45,6 +46,9 @@ EVENTS = st.one_of(
     event("look"),
     event("keep_backup"),
     event("restore_backup", CHOSEN),
+    event("restore_disk", CHOSEN),
+    event("keep_backup_of_the_analyzer"),
+    event("restore_backup_of_the_analyzer", CHOSEN),
 )
 """In the order in which things usually happen."""
 
@@ -53,7 +57,17 @@ FAULTS = st.one_of(
     st.builds(Fault, st.sampled_from(Moment), st.integers(0, 2)),
 )
 
-SCHEDULES = st.lists(st.tuples(EVENTS, FAULTS), min_size=20, max_size=60)
+DEVICE_EVENTS = st.one_of(
+    EVENTS,
+    event("lie", PROCESS, st.integers(0, 3)),
+    *[event("device", PROCESS, st.sampled_from(Answered))] * 4,
+    event("pass_by", PROCESS),
+    event("device_goes_back", CHOSEN, st.just(False)),
+    event("device_goes_back", CHOSEN, st.booleans()),
+)
+"""Liars whose reports are well formed, and a device whose files go back."""
+
+SCHEDULES = st.lists(st.tuples(DEVICE_EVENTS, FAULTS), min_size=20, max_size=60)
 
 
 SHARED_EVENTS = st.one_of(
