@@ -130,6 +130,15 @@ class Town:
         """Every step that the courier can take."""
         self.run(self.shuffler.courier.settle())
 
+    def restart_shuffler(self) -> None:
+        """A new process of it, with the settings and keys that are there now."""
+        self.run(self.shuffler.close())
+        self.shuffler.parts.database.close()
+        settings = read_settings(self.directory / "services" / "shuffler" / "settings.toml")
+        self.shuffler = ShufflerApp(
+            assemble_shuffler(settings), transport=self.wire, pages=shuffler_console
+        )
+
     def device(
         self, user: int, settings: DeviceSettings | None = None, name: str | None = None
     ) -> Device:

@@ -22,6 +22,7 @@ from croupier.service.device.http import LaterRefusal
 from croupier.service.device.store import Fork
 from croupier.service.device.upload import UploadOutcome
 from croupier.service.http.reasons import Reason, Refusal
+from croupier.service.keys.keylist import SIGN, require_active
 from croupier.service.messages import signed_documents
 from croupier.service.messages.signed_documents import LedgerEntry, Signer
 from croupier.service.messages.witnessed_heads import WitnessedHead
@@ -177,6 +178,33 @@ def test_keys_that_are_replaced_stop_no_witness(here: WitnessedTown) -> None:
     assert here.look() == head_of(here, newest)
 
 
+@pytest.mark.parametrize("learns_on", [False, True])
+def test_a_witness_that_knows_the_new_key_only_goes_on(
+    here: WitnessedTown, learns_on: bool
+) -> None:
+    """It was away while the key was replaced; models of before have the old signature."""
+    learn(here, 0, 1)
+    here.look()
+    ring = here.place.analyzer.parts.keyring
+    ring.new()
+    ring.rotate(grace=60)
+    ring.retire(time.time() + 61)
+    here.stop()
+    key = require_active(ring.list(), SIGN).public.hex()
+    (here.place.directory / "services" / "witness" / "analyzer-key").write_text(key + "\n")
+    here.start()
+    (here.place.directory / "services" / "shuffler" / "analyzer-key").write_text(key + "\n")
+    here.place.restart_shuffler()
+    here.mirror()
+    before = here.place.settings
+    here.place.settings = dataclasses.replace(before, analyzer_keys=(key,))
+    newest = learn(here, 2, 3) if learns_on else None
+    head = here.look()
+    assert here.app.follower.trouble == ""
+    assert head is not None
+    assert newest is None or head == head_of(here, newest)
+
+
 def test_a_plan_that_is_worth_less_than_it_claims_is_not_witnessed(here: WitnessedTown) -> None:
     claims = dataclasses.replace(
         here.place.plan,
@@ -211,7 +239,7 @@ def answer(role: int, ending: str, content: Any) -> Alter:
 def other_bytes_of_a_model(here: WitnessedTown, newest: Model) -> Alter:
     signer = here.place.analyzer.parts.keyring.signer
     other = dataclasses.replace(newest, theta=newest.theta + 1)
-    return answer(ANALYZER, newest.hash, signed_documents.sign_model(other, "", signer))
+    return answer(SHUFFLER, newest.hash, signed_documents.sign_model(other, "", signer))
 
 
 def another_branch(here: WitnessedTown, newest: Model) -> Alter:

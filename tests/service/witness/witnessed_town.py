@@ -33,16 +33,20 @@ class Ways(httpx.AsyncBaseTransport):
     """From the witness to both services, whose answers somebody may alter."""
 
     def __init__(self, place: Town) -> None:
-        self._apps: dict[int, Any] = {SHUFFLER: place.shuffler, ANALYZER: place.analyzer}
+        self._place = place
         self.alter: Alter | None = None
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        app = self._apps[request.url.port or 0]
+        app = self._app(request.url.port)
         answer = await httpx.ASGITransport(app).handle_async_request(request)
         if self.alter is None:
             return answer
         await answer.aread()
         return self.alter(request, answer)
+
+    def _app(self, port: int | None) -> Any:
+        """As it is now: one that was restarted is another."""
+        return {SHUFFLER: self._place.shuffler, ANALYZER: self._place.analyzer}[port or 0]
 
 
 def write_witness(layout: DeploymentFiles, ports: tuple[int, int], port: int) -> Path:

@@ -28,6 +28,7 @@ from croupier.service.http.media_types import SIGNATURE
 from croupier.service.http.openapi import analyzer_api
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.keys.peer_keys import PeerKeys
+from croupier.service.messages import signed_documents
 from croupier.service.messages.signed_documents import LedgerEntry
 
 Found = TypeVar("Found")
@@ -64,6 +65,7 @@ class AnalyzerApp:
         self._transport = transport
         self.disagreement = ""
         self._draining = False
+        self._signs_with = b""
         self._disk = DiskWatch(parts.settings.database)
         self._ledger_text: tuple[str, bytes] | None = None
         self._trouble = ""
@@ -113,6 +115,7 @@ class AnalyzerApp:
 
     async def _keys(self, _request: Request) -> Response:
         self.parts.keyring.tidy()
+        await self._sign_again()
         return Response(
             self.parts.keyring.document(),
             headers={"cache-control": responses.REVALIDATED},
@@ -124,16 +127,29 @@ class AnalyzerApp:
         return responses.tagged_response(request, self._plan_text, plan_id, responses.IMMUTABLE)
 
     async def _newest_model(self, request: Request) -> Response:
+        await self._sign_again()
         published = await self.read(
             partial(self.parts.store.newest_model, self._require_plan(request))
         )
-        tag = published.model.hash
-        return responses.tagged_response(request, published.document, tag, responses.REVALIDATED)
+        text = published.document
+        tag = responses.tag_of(text)
+        return responses.tagged_response(request, text, tag, responses.REVALIDATED)
 
     async def _model(self, request: Request) -> Response:
-        name = request.path_params["hash"]
-        text = await self.read(partial(self.parts.store.document, name))
-        return responses.tagged_response(request, text, name, responses.IMMUTABLE)
+        await self._sign_again()
+        text = await self.read(partial(self.parts.store.document, request.path_params["hash"]))
+        return responses.tagged_response(request, text, responses.tag_of(text), responses.SIGNED)
+
+    async def _sign_again(self) -> None:
+        """Newest models are signed by the active key: nobody may trust that of their day by now.
+
+        This is done before a new list of keys is shown, once for each key that becomes active.
+        """
+        signer = self.parts.keyring.signer
+        if signer.id != self._signs_with:
+            sign = partial(signed_documents.sign_model_again, signer=signer)
+            await self.read(partial(self.parts.store.sign_newest_again, sign))
+            self._signs_with = signer.id
 
     async def _ledger(self, request: Request) -> Response:
         plan_id = self._require_plan(request)

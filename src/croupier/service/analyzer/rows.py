@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -117,6 +118,24 @@ def read_newest_model(transaction: Transaction, plan: Plan) -> PublishedModel:
     )
     (version,) = _require_row(plan.id, row)
     return _read_published(transaction, plan, version, read_progress(transaction, plan.id).batch)
+
+
+def sign_newest_again(transaction: Transaction, sign: Callable[[str], str]) -> None:
+    """Replace the signature of every plan's newest model."""
+    for plan_id, version, document in transaction.all(
+        """
+        SELECT plan, version, document FROM models AS one
+        WHERE version = (SELECT MAX(version) FROM models WHERE plan = one.plan)
+        """
+    ):
+        signed = sign(document)
+        if signed != document:
+            transaction.execute(
+                "UPDATE models SET document = ? WHERE plan = ? AND version = ?",
+                signed,
+                plan_id,
+                version,
+            )
 
 
 def _read_published(

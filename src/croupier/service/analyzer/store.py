@@ -91,6 +91,11 @@ class AnalyzerStore:
         with self._database.reading() as transaction:
             return rows.read_newest_model(transaction, plan)
 
+    def sign_newest_again(self, sign: Callable[[str], str]) -> None:
+        """Replace the signature of every plan's newest model; whoever trusts that trusts all."""
+        with self._database.transaction() as transaction:
+            rows.sign_newest_again(transaction, sign)
+
     def document(self, model_hash: str) -> str:
         """A published model by its hash."""
         with self._database.reading() as transaction:

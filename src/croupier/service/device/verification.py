@@ -155,9 +155,7 @@ class VerifiedDocuments:
     def _fetch_model(self, model_hash: str) -> Model:
         """Signed, fitting, and the one that was asked for."""
         found = self._verify_model(self._services.model(model_hash))
-        if found.hash != model_hash:
-            raise Refusal(Reason.MALFORMED, f"model {found.hash} came for {model_hash}")
-        return found
+        return _require_hash(found, model_hash)
 
     def _require_witnessed(self, model: Model) -> None:
         """Where witnesses are pinned, one of them has seen both services show this model."""
@@ -242,7 +240,9 @@ class VerifiedDocuments:
             step = self._predecessor(step)
 
     def _predecessor(self, model: Model) -> Model:
-        before = self._fetch_model(model.previous)
+        """The model that a verified one names by its hash; its own signature may be of old keys."""
+        found = signed_documents.read_model(self._services.model(model.previous)).model
+        before = _require_hash(self._require_fitting(found), model.previous)
         if before.version >= model.version:
             raise Refusal(Reason.MALFORMED, f"version {model.version} has no predecessor")
         return before
@@ -255,3 +255,9 @@ class VerifiedDocuments:
             f"model {fork.named_version} does not descend from version {fork.seen_version}, "
             "which was seen before",
         )
+
+
+def _require_hash(found: Model, wanted: str) -> Model:
+    if found.hash != wanted:
+        raise Refusal(Reason.MALFORMED, f"model {found.hash} came for {wanted}")
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -23,6 +24,8 @@ KEPT = ("content-type", "cache-control", "retry-after", "etag")
 
 IMMUTABLE = "public, max-age=31536000, immutable"
 REVALIDATED = "no-cache"
+SIGNED = "public, max-age=300"
+"""Of a model: its content never changes, but a key that retires has its signature replaced."""
 
 
 async def answer_refusal(_request: Request, error: Exception) -> Response:
@@ -91,6 +94,11 @@ def tagged_response(request: Request, text: str | bytes, tag: str, caching: str)
     if _is_known(request, tag):
         return Response(status_code=304, headers=headers)
     return Response(text, 200, headers, "application/json")
+
+
+def tag_of(text: str | bytes) -> str:
+    """The SHA-256 of a document, its signatures included."""
+    return hashlib.sha256(text.encode() if isinstance(text, str) else text).hexdigest()
 
 
 def _is_known(request: Request, tag: str) -> bool:

@@ -118,7 +118,7 @@ def _refuse_number(text: str) -> NoReturn:
 
 @dataclass(frozen=True, eq=False)
 class SignedModel:
-    """A model whose signature was checked, with the hash of the ledger entry that it rests on."""
+    """What is signed of a model: itself, and the hash of the ledger entry that it rests on."""
 
     model: Model
     ledger: str
@@ -132,7 +132,24 @@ def sign_model(model: Model, ledger: str, signer: Signer) -> str:
 
 def verify_model(text: str | bytes, trusted: Trusted) -> SignedModel:
     """The model of a document that a trusted key has signed."""
-    content = verify_document(MODEL, text, trusted)
+    return _read_content(verify_document(MODEL, text, trusted))
+
+
+def read_model(text: str | bytes) -> SignedModel:
+    """The same, whoever has signed it: for those who know the model's hash from elsewhere.
+
+    A model names the one before it by its hash, so that a signature on the newest is one on all of
+    them. Those of earlier days may be by keys that are retired.
+    """
+    return _read_content(_read_envelope(MODEL, text)[0])
+
+
+def sign_model_again(text: str, signer: Signer) -> str:
+    """The same document with that signature in place of those it has."""
+    return sign_document(MODEL, _read_envelope(MODEL, text)[0], [signer])
+
+
+def _read_content(content: dict[str, Any]) -> SignedModel:
     try:
         model = Model.from_json(json.dumps(content["model"]))
         return SignedModel(model, str(content["ledger"]))

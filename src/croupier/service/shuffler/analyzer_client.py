@@ -19,7 +19,6 @@ from croupier.service.keys.peer_keys import PeerKeys
 from croupier.service.messages import signed_documents
 from croupier.service.messages.public_ledger import read_public_ledger
 from croupier.service.messages.signed_documents import SignedModel
-from croupier.service.messages.verified_models import VerifiedModels
 from croupier.service.shuffler.agreement import PublishedHead
 from croupier.service.shuffler.rows import ReleasedBatch
 
@@ -56,7 +55,7 @@ class OpenedReports:
 
 @dataclass(frozen=True, eq=False)
 class PublishedDocument:
-    """A model whose signature was checked, and the bytes that it was published as."""
+    """A model that is signed, or that a signed one names, and the bytes it was published as."""
 
     signed: signed_documents.SignedModel
     document: bytes
@@ -79,7 +78,6 @@ class AnalyzerClient:
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._trust = trust
-        self._models = VerifiedModels()
         self.key_list = b""
         self._http = httpx.AsyncClient(
             base_url=url,
@@ -114,15 +112,22 @@ class AnalyzerClient:
         return await self._read_model(plan_id, await self.get(f"/v1/plans/{plan_id}/model"))
 
     async def fetch_model(self, plan_id: str, model_hash: str) -> PublishedDocument:
-        """What is published under that hash."""
-        return await self._read_model(plan_id, await self.get(f"/v1/models/{model_hash}"))
+        """What is published under that hash, signed."""
+        found = await self._read_model(plan_id, await self.get(f"/v1/models/{model_hash}"))
+        return _require_hash(found, model_hash)
+
+    async def fetch_predecessor(self, model: Model) -> PublishedDocument:
+        """The one before a signed model, which names it by its hash: the signature may be old."""
+        text = await self.get(f"/v1/models/{model.previous}")
+        return _require_hash(
+            PublishedDocument(signed_documents.read_model(text), text), model.previous
+        )
 
     async def require_published(self, plan_id: str, learnt: LearntModel) -> PublishedDocument:
         """Refuse what the analyzer says it has learnt unless that is published and signed."""
         found = await self.fetch_model(plan_id, learnt.model_hash)
-        model = found.model
-        if (model.version, model.hash) != (learnt.model_version, learnt.model_hash):
-            raise DocumentError(f"the analyzer published {model.hash}, not {learnt.model_hash}")
+        if found.model.version != learnt.model_version:
+            raise DocumentError(f"{learnt.model_hash} is not version {learnt.model_version}")
         return found
 
     async def send(self, released: ReleasedBatch) -> LearntModel | OpenedReports:
@@ -176,10 +181,16 @@ class AnalyzerClient:
     async def _verify_model(self, text: bytes) -> SignedModel:
         """A model signed by a key that we know, or that those we know vouch for by now."""
         try:
-            return self._models.verify(text, self._trust.keys)
+            return signed_documents.verify_model(text, self._trust.keys)
         except SignatureError:
             await self._follow_keys()
-            return self._models.verify(text, self._trust.keys)
+            return signed_documents.verify_model(text, self._trust.keys)
+
+
+def _require_hash(found: PublishedDocument, wanted: str) -> PublishedDocument:
+    if found.model.hash != wanted:
+        raise DocumentError(f"the analyzer published {found.model.hash} as {wanted}")
+    return found
 
 
 def _read_refusal(response: httpx.Response) -> UndeliveredError:

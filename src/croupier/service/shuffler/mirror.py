@@ -6,16 +6,17 @@ before the model that its reports are made with is here.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from croupier.errors import DocumentError
+from croupier.errors import CroupierError, DocumentError
 from croupier.model import Model
 from croupier.plan import Plan
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.keys.published_reader import PublishedReader
+from croupier.service.messages import signed_documents
 from croupier.service.messages.public_ledger import extends, read_public_ledger
 from croupier.service.messages.witnessed_heads import WitnessedHead
 from croupier.service.shuffler.analyzer_client import AnalyzerClient, LearntModel, PublishedDocument
@@ -61,10 +62,29 @@ class AnalyzerMirror:
         await self._keep(await self._collect(newest))
 
     async def refresh(self) -> None:
-        """The list of keys as it is now: rotations are announced at any time."""
+        """The list of keys as it is now: rotations are announced at any time.
+
+        With it come the newest models as they are signed now, so that devices which trust the keys
+        of the list and no others can take them.
+        """
         await self._analyzer.sealing_key()
-        if await self._find(KEYS) != self._analyzer.key_list:
-            await self._keep({KEYS: self._analyzer.key_list})
+        if await self._find(KEYS) == self._analyzer.key_list:
+            return
+        for ended in await self._run(partial(self._documents.plans_beside, self._plan.id)):
+            # The analyzer may know nothing of it any more, and then it stays as it was.
+            with suppress(CroupierError):
+                await self._keep(await self._fetch_again(ended), ended)
+        models = await self._fetch_again(self._plan.id)
+        await self._keep({**models, KEYS: self._analyzer.key_list})
+
+    async def _fetch_again(self, plan_id: str) -> Documents:
+        """The newest model that is here, as the analyzer signs it now."""
+        kept = await self._find(MODEL, plan_id)
+        if kept is None:
+            return {}
+        name = signed_documents.read_model(kept).model.hash
+        found = await self._analyzer.fetch_model(plan_id, name)
+        return {MODEL: found.document, model_name(name): found.document}
 
     async def _collect(self, newest: PublishedDocument) -> Documents:
         models = await self._collect_models(newest)
@@ -79,7 +99,7 @@ class AnalyzerMirror:
     async def _collect_models(self, newest: PublishedDocument) -> Documents:
         """The newest and all before it that are not here, back to the one that was the newest."""
         text = await self._find(MODEL)
-        known = None if text is None else _read_kept_model(text)
+        known = None if text is None else signed_documents.read_model(text).model
         step, found = newest, {}
         while known is None or step.model.hash != known.hash:
             found[model_name(step.model.hash)] = step.document
@@ -91,8 +111,8 @@ class AnalyzerMirror:
         return found
 
     async def _fetch_predecessor(self, model: Model) -> PublishedDocument:
-        before = await self._analyzer.fetch_model(self._plan.id, model.previous)
-        if before.model.hash != model.previous or before.model.version >= model.version:
+        before = await self._analyzer.fetch_predecessor(model)
+        if before.model.version >= model.version:
             raise Refusal(Reason.FORK, f"version {model.version} has no predecessor")
         return before
 
@@ -109,12 +129,13 @@ class AnalyzerMirror:
             raise Refusal(Reason.FORK, f"the analyzer's ledger of {len(entries)} entries")
         return text
 
-    async def _find(self, name: str) -> bytes | None:
-        found: bytes | None = await self._run(partial(self._documents.find, self._plan.id, name))
+    async def _find(self, name: str, plan_id: str = "") -> bytes | None:
+        find = partial(self._documents.find, plan_id or self._plan.id, name)
+        found: bytes | None = await self._run(find)
         return found
 
-    async def _keep(self, documents: Documents) -> None:
-        await self._run(partial(self._documents.keep, self._plan.id, documents))
+    async def _keep(self, documents: Documents, plan_id: str = "") -> None:
+        await self._run(partial(self._documents.keep, plan_id or self._plan.id, documents))
 
 
 class WitnessMirror:
@@ -144,11 +165,6 @@ class WitnessMirror:
     async def close(self) -> None:
         """Close the connections."""
         await self._reader.close()
-
-
-def _read_kept_model(document: bytes) -> Model:
-    """A model that was verified before it was kept."""
-    return Model.from_json(json.dumps(json.loads(document)["content"]["model"]))
 
 
 def _require_same_plan(text: bytes, plan: Plan) -> None:

@@ -5,7 +5,6 @@ Byte for byte, at the analyzer's own paths but for its keys; also of plans that 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
@@ -54,8 +53,14 @@ class MirroredDocuments:
             )
         return None if row is None else bytes(row[0])
 
+    def plans_beside(self, plan_id: str) -> list[str]:
+        """All other plans of which something is kept."""
+        others = "SELECT DISTINCT plan FROM mirror WHERE plan <> ?"
+        with self._database.reading() as transaction:
+            return [found for (found,) in transaction.all(others, plan_id)]
+
     def require(self, plan_id: str, name: str) -> bytes:
-        """The same, or there is none."""
+        """A document that there must be."""
         found = self.find(plan_id, name)
         if found is None:
             raise Refusal(Reason.WRONG_PLAN if name == PLAN else Reason.NOT_FOUND)
@@ -82,14 +87,14 @@ def mirror_routes(documents: MirroredDocuments, plan_id: str, read: Reader) -> l
         async def endpoint(request: Request) -> Response:
             wanted = request.path_params.get("plan", plan_id)
             text = await read(partial(documents.require, wanted, name))
-            return responses.tagged_response(request, text, _tag(text), caching)
+            return responses.tagged_response(request, text, responses.tag_of(text), caching)
 
         return endpoint
 
     async def model(request: Request) -> Response:
         name = request.path_params["hash"]
         text = await read(partial(documents.require_model, name))
-        return responses.tagged_response(request, text, name, responses.IMMUTABLE)
+        return responses.tagged_response(request, text, responses.tag_of(text), responses.SIGNED)
 
     return [
         Route("/v1/analyzer/keys", of_plan(KEYS, responses.REVALIDATED)),
@@ -100,7 +105,3 @@ def mirror_routes(documents: MirroredDocuments, plan_id: str, read: Reader) -> l
         Route("/v1/plans/{plan}/ledger", of_plan(LEDGER, responses.REVALIDATED)),
         Route("/v1/plans/{plan}/witness", of_plan(WITNESS, responses.REVALIDATED)),
     ]
-
-
-def _tag(text: bytes) -> str:
-    return hashlib.sha256(text).hexdigest()

@@ -8,14 +8,19 @@ from collections.abc import Callable
 from functools import partial
 
 from croupier.errors import CroupierError, DocumentError
+from croupier.model import Model
 from croupier.plan import Plan
 from croupier.service.http import logs
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.keys.keylist import KeyList
 from croupier.service.keys.published_reader import PublishedReader
 from croupier.service.messages.public_ledger import read_public_ledger
-from croupier.service.messages.signed_documents import SignedModel, Signer
-from croupier.service.messages.verified_models import VerifiedModels
+from croupier.service.messages.signed_documents import (
+    SignedModel,
+    Signer,
+    read_model,
+    verify_model,
+)
 from croupier.service.messages.witnessed_heads import WitnessedHead
 from croupier.service.witness.history import ForkedError, SeenHistory, witness_history
 from croupier.service.witness.signed_heads import SignedHeads
@@ -38,7 +43,6 @@ class Follower:
         self._analyzer = analyzer
         self._heads = heads
         self._signer = signer
-        self._models = VerifiedModels()
         self._log = logs.logger("witness")
         self._stopping = asyncio.Event()
         self.trouble = ""
@@ -81,9 +85,8 @@ class Follower:
         if named is None:
             return None
         await self._require_same_plan()
-        # First the models: an old one may be signed by a key that is pinned and retired since.
-        seen = await self._read_history(named)
         await self._follow_keys()
+        seen = await self._read_history(named)
         if await self._find_named() != named:
             return None  # they moved on in between; what was read belongs to two moments
         head = witness_history(self._plan.id, seen, self._heads.last)
@@ -104,7 +107,7 @@ class Follower:
                 raise
         except (ValueError, KeyError, TypeError) as error:
             raise DocumentError(f"the shuffler's batch makes no sense: {error!r}") from error
-        return (await self._verify(await self._shuffler.get(f"{self._place}/model"))).model.hash
+        return read_model(await self._shuffler.get(f"{self._place}/model")).model.hash
 
     async def _require_same_plan(self) -> None:
         for service in (self._shuffler, self._analyzer):
@@ -127,36 +130,42 @@ class Follower:
         published = read_public_ledger(
             await self._analyzer.get(f"{self._place}/ledger"), self._plan.id
         )
-        await self._require_behind(named)
         return SeenHistory(models, mirrored, published)
 
     async def _read_models(self, named: str) -> list[SignedModel]:
-        """From the named model back to the one that was signed last, as both services show them."""
+        """From the named model back to the one of the last head, as both services show them."""
         last = self._heads.last
-        found = [await self._read_agreed(named)]
+        found = [await self._require_mirrored(await self._find_published(named))]
         while last is None or found[-1].model.hash != last.model:
             newest = found[-1].model
             if last is None and not newest.previous:
                 break
             if not newest.previous or (last is not None and newest.version <= last.version):
                 raise ForkedError(f"model {named} does not descend from {last and last.model}")
-            found.append(await self._read_before(newest.version, newest.previous))
+            found.append(await self._require_mirrored(await self._read_before(newest)))
         return found
 
-    async def _read_before(self, version: int, previous: str) -> SignedModel:
-        found = await self._read_agreed(previous)
-        if found.model.version >= version:
-            raise ForkedError(f"version {version} follows version {found.model.version}")
+    async def _find_published(self, named: str) -> SignedModel:
+        """The named model, which is the analyzer's newest or one that this has learnt on from.
+
+        The newest is signed, all others are named by the one after them: keys that have signed
+        them may be retired.
+        """
+        text = await self._analyzer.get(f"{self._place}/model")
+        found = await self._analyzer.believe(partial(verify_model, text))
+        newest = found.model
+        while found.model.hash != named:
+            if not found.model.previous:
+                raise ForkedError(f"model {newest.version} does not descend from {named}")
+            found = await self._read_before(found.model)
         return found
 
-    async def _read_agreed(self, model_hash: str) -> SignedModel:
-        """A model that is the same bytes with both."""
-        mirrored = await self._shuffler.get(f"/v1/models/{model_hash}")
-        if await self._read_published(model_hash) != mirrored:
-            raise ForkedError(f"the services show different models {model_hash}")
-        found = await self._verify(mirrored)
-        if (found.model.hash, found.model.plan_id) != (model_hash, self._plan.id):
-            raise ForkedError(f"model {found.model.hash} is shown as {model_hash}")
+    async def _read_before(self, model: Model) -> SignedModel:
+        found = read_model(await self._read_published(model.previous))
+        if found.model.hash != model.previous:
+            raise ForkedError(f"model {found.model.hash} is shown as {model.previous}")
+        if found.model.version >= model.version:
+            raise ForkedError(f"version {model.version} follows version {found.model.version}")
         return found
 
     async def _read_published(self, model_hash: str) -> bytes:
@@ -167,14 +176,12 @@ class Follower:
                 raise
             raise ForkedError(f"the analyzer has no model {model_hash}") from refusal
 
-    async def _require_behind(self, named: str) -> None:
-        """The analyzer's newest model is the named one, or has learnt on from it."""
-        step = await self._verify(await self._analyzer.get(f"{self._place}/model"))
-        newest = step.model.version
-        while step.model.hash != named:
-            if not step.model.previous:
-                raise ForkedError(f"the analyzer's model {newest} does not descend from {named}")
-            step = await self._verify(await self._read_published(step.model.previous))
-
-    async def _verify(self, text: bytes) -> SignedModel:
-        return await self._analyzer.believe(partial(self._models.verify, text))
+    async def _require_mirrored(self, found: SignedModel) -> SignedModel:
+        """The shuffler shows the same; it may be signed by another key of the analyzer."""
+        name = found.model.hash
+        shown = read_model(await self._shuffler.get(f"/v1/models/{name}"))
+        if (shown.model.hash, shown.ledger) != (name, found.ledger):
+            raise ForkedError(f"the services show different models {name}")
+        if found.model.plan_id != self._plan.id:
+            raise ForkedError(f"model {name} is one of plan {found.model.plan_id}")
+        return found
