@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +41,22 @@ def test_keys_are_made_rotated_and_listed(
     assert answer(capsys, "list", *options) == rotated
 
 
-def test_rotating_deletes_keys_whose_time_is_over(
-    options: list[str], capsys: pytest.CaptureFixture[str]
+def test_keys_whose_time_is_over_are_deleted_only_if_that_is_asked_for(
+    options: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The clock of the machine may be days ahead, and a key is deleted for ever."""
     answer(capsys, "new", *options)
     answer(capsys, "new", *options)
-    rotated = answer(capsys, "rotate", *options, "--grace-days", "0")
-    assert [key["state"] for key in rotated["keys"]] == ["active"] * 2
+    answer(capsys, "rotate", *options)
+    answer(capsys, "new", *options)
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 8 * 86400)
+    kept = answer(capsys, "rotate", *options)
+    assert [key["state"] for key in kept["keys"]] == ["expired"] * 4 + ["active"] * 2
+    answer(capsys, "new", *options)
+    left = answer(capsys, "rotate", *options, "--delete-expired")
+    assert [key["state"] for key in left["keys"]] == ["expired"] * 4 + ["active"] * 2
+    assert not {key["id"] for key in kept["keys"][:2]} & {key["id"] for key in left["keys"]}
 
 
 def test_words_show_every_key_whole_on_a_line(

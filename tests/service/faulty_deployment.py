@@ -466,7 +466,7 @@ class Simulation:
 
     def _head(self, released: int) -> PublishedHead:
         """What the analyzer shows."""
-        entries = self.analyzer.ledger_from(self.plan.id, first_entry_to_compare(released))
+        entries = self.analyzer.ledger(self.plan.id)[first_entry_to_compare(released) :]
         newest = SignedModel(self.analyzer.newest_model(self.plan.id).model, "")
         return PublishedHead(newest, tuple(entries))
 

@@ -51,16 +51,23 @@ def rotate(
     grace_days: Annotated[
         float, typer.Option(help="How long the old keys still open what was sealed for them.")
     ] = 7.0,
+    delete_expired: Annotated[
+        bool, typer.Option("--delete-expired", help="Delete keys that are over by this clock.")
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Use the pending keys from now on, and delete those whose time is over.
+    """Use the pending keys from now on. The old ones open until their time is over.
+
+    Private keys whose time is over are deleted by the service while it runs. Where none runs (an
+    issuer), --delete-expired does it, by the clock of this machine, which has to be right.
 
     Example: croupier keys rotate --role shuffler --directory keys/shuffler
     --passphrase-file passphrase --grace-days 7
     """
     ring = open_ring(role, directory, passphrase_file)
     ring.rotate(grace=grace_days * DAY)
-    ring.retire()
+    if delete_expired:
+        ring.retire()
     _emit(ring, ring.list(), as_json)
 
 

@@ -16,6 +16,11 @@ from croupier.service.toml_tables import SettingsError, plain_type
 PREFIX = "CROUPIER_"
 BETWEEN = "__"
 
+_SERVICE_LINK = re.compile(
+    "_SERVICE_HOST$|_SERVICE_PORT(_[A-Z0-9_]+)?$|_PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?$"
+)
+_ADDRESS = re.compile("(tcp|udp|sctp)://")
+
 Table = Mapping[str, Any]
 
 
@@ -31,7 +36,19 @@ def override(kind: type, table: Table, environment: Mapping[str, str]) -> dict[s
 
 def our_variables(environment: Mapping[str, str]) -> list[str]:
     """Those that mean a setting, in order."""
-    return sorted(name for name in environment if name.startswith(PREFIX))
+    ours = (name for name in environment if name.startswith(PREFIX))
+    return sorted(name for name in ours if not _is_service_link(name, environment[name]))
+
+
+def _is_service_link(name: str, value: str) -> bool:
+    """Whether Kubernetes has set it, for a service of the namespace whose name begins with ours.
+
+    ``CROUPIER_PORT`` may be one, too, and is told by its value.
+    """
+    if BETWEEN in name:
+        return False
+    is_address = name.endswith("_PORT") and _ADDRESS.match(value) is not None
+    return is_address or _SERVICE_LINK.search(name) is not None
 
 
 def without_ours(environment: Mapping[str, str]) -> dict[str, str]:

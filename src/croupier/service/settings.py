@@ -93,11 +93,9 @@ class PeerSettings:
     token_file: Path | None = None
 
     def __post_init__(self) -> None:
-        """The key is told once, and the place is one that can be asked."""
+        """The key is told once; whether ``url`` is safe is checked by those who name the table."""
         if (self.signing_key is None) == (self.signing_key_file is None):
             raise ValueError("peer needs one of signing_key and signing_key_file")
-        if self.url is not None and not self.url.startswith(("http://", "https://")):
-            raise ValueError(f"peer.url must be an http or https address, got {self.url!r}")
 
 
 @dataclass(frozen=True)
@@ -235,6 +233,9 @@ class Settings:
             raise ValueError(f"log_level must be one of {known}, got {self.log_level!r}")
         if self.transport is Transport.SHARES and not self.trust_devices:
             raise ValueError(f'transport "shares" needs trust_devices = true: {SHARES_TRUST}')
+        if self.peer.url is not None:
+            # The service token goes there.
+            require_safe_address("peer.url", self.peer.url)
         if self.role is Role.SHUFFLER and (self.peer.url is None or self.peer.token_file is None):
             raise ValueError("a shuffler needs peer.url and peer.token_file")
         if self.role is Role.SHUFFLER:

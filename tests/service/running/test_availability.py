@@ -83,7 +83,8 @@ def test_the_ledger_is_verified_once_for_each_time_that_it_grows(
     services.fill(range(USERS))
     verified.clear()
     services.carry()
-    found = [services.read(place).json() for _ in range(5)]
+    found = [services.read(f"{place}{more}").json() for more in ("", "?from=0") for _ in range(3)]
+    assert services.read(f"{place}?from=1").json() == {"plan": services.plan.id, "entries": []}
     assert len(verified) == 1
     assert [one["batch"] for one in found[-1]["entries"]] == [0]
     assert all(one == found[0] for one in found)

@@ -148,7 +148,11 @@ def test_a_url_of_postgresql_is_left_alone(tmp_path: Path) -> None:
         ),
         (
             SHUFFLER.replace("https://", "ftp://"),
-            "peer.url must be an http or https address, got 'ftp://",
+            "peer.url must be an https address, got 'ftp://",
+        ),
+        (
+            SHUFFLER.replace("https://", "http://"),
+            "peer.url must be https unless it is loopback, got 'http://",
         ),
         (
             SHUFFLER.replace('token_file = "token"', ""),
@@ -274,7 +278,7 @@ def test_variables_go_before_the_file(tmp_path: Path) -> None:
         {
             "CROUPIER_DATABASE": "other.db",
             "CROUPIER_LISTEN__PORT": "8080",
-            "CROUPIER_PEER__URL": "http://analyzer:8102",
+            "CROUPIER_PEER__URL": "http://127.0.0.1:8102",
             "CROUPIER_PEER__TOKEN_FILE": "/run/secrets/token",
             "CROUPIER_KEYS__DIRECTORY": "elsewhere",
             "CROUPIER_BATCHES__SHORT": "pad",
@@ -287,7 +291,7 @@ def test_variables_go_before_the_file(tmp_path: Path) -> None:
     )
     assert found.database == str(tmp_path / "other.db")
     assert (found.listen.host, found.listen.port) == ("127.0.0.1", 8080)
-    assert found.peer.url == "http://analyzer:8102"
+    assert found.peer.url == "http://127.0.0.1:8102"
     assert found.peer.token_file == Path("/run/secrets/token")
     assert found.keys.directory == tmp_path / "elsewhere"
     assert (found.batches.short, found.batches.floor) == (ShortBatchPolicy.PAD, 0.5)
@@ -298,6 +302,24 @@ def test_variables_supply_what_the_file_leaves_out(tmp_path: Path) -> None:
     path = written(tmp_path, ANALYZER.partition("[access]")[0])
     found = read_settings(path, {"CROUPIER_ACCESS__TOKEN_HASH": "1" * 64})
     assert found.access.token_hash == "1" * 64
+
+
+def test_what_kubernetes_sets_for_services_of_our_name_is_no_setting(tmp_path: Path) -> None:
+    path = written(tmp_path, SHUFFLER)
+    links: dict[str, str] = {}
+    for name in ("CROUPIER", "CROUPIER_SHUFFLER", "CROUPIER_MY_ANALYZER"):
+        links |= {
+            f"{name}_SERVICE_HOST": "10.0.0.1",
+            f"{name}_SERVICE_PORT": "8101",
+            f"{name}_SERVICE_PORT_HTTP": "8101",
+            f"{name}_PORT": "tcp://10.0.0.1:8101",
+            f"{name}_PORT_8101_TCP": "tcp://10.0.0.1:8101",
+            f"{name}_PORT_8101_TCP_PROTO": "tcp",
+            f"{name}_PORT_8101_TCP_PORT": "8101",
+            f"{name}_PORT_53_UDP_ADDR": "10.0.0.1",
+        }
+    found = read_settings(path, links | {"CROUPIER_LISTEN__PORT": "8080"})
+    assert found == read_settings(path, {"CROUPIER_LISTEN__PORT": "8080"})
 
 
 def test_the_variables_are_those_of_this_process_unless_told(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -17,6 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from croupier.service.analyzer.agreement import find_disagreement
+from croupier.service.analyzer.ledger_texts import LedgerTexts
 from croupier.service.analyzer.metrics import AnalyzerMetrics
 from croupier.service.analyzer.model_age import ModelAge
 from croupier.service.analyzer.parts import AnalyzerParts
@@ -29,7 +29,6 @@ from croupier.service.http.openapi import analyzer_api
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.keys.peer_keys import PeerKeys
 from croupier.service.messages import signed_documents
-from croupier.service.messages.signed_documents import LedgerEntry
 
 Found = TypeVar("Found")
 
@@ -67,7 +66,7 @@ class AnalyzerApp:
         self._draining = False
         self._signs_with = b""
         self._disk = DiskWatch(parts.settings.database)
-        self._ledger_text: tuple[str, bytes] | None = None
+        self._ledgers = LedgerTexts(parts.store)
         self._trouble = ""
         self.model_age = ModelAge()
         self._plan_text = parts.plan.to_json()
@@ -153,22 +152,9 @@ class AnalyzerApp:
 
     async def _ledger(self, request: Request) -> Response:
         plan_id = self._require_plan(request)
-        start = request.query_params.get("from")
-        if start is not None:
-            found = partial(self.parts.store.ledger_from, plan_id, _read_index(start))
-            return JSONResponse(_list_entries(plan_id, await self.read(found)))
-        text = await self.read(partial(self._read_ledger, plan_id))
+        start = _read_index(request.query_params.get("from", "0"))
+        text = await self.read(partial(self._ledgers.text, plan_id, start))
         return Response(text, media_type="application/json")
-
-    def _read_ledger(self, plan_id: str) -> bytes:
-        """The ledger's document, its chain verified once for each time that it grows."""
-        head = self.parts.store.ledger_head(plan_id)
-        known = self._ledger_text
-        if known is None or known[0] != head:
-            entries = self.parts.store.ledger(plan_id)
-            text = json.dumps(_list_entries(plan_id, entries)).encode()
-            known = self._ledger_text = entries[-1].hash if entries else "", text
-        return known[1]
 
     # What the shuffler sends
 
@@ -320,11 +306,6 @@ class AnalyzerApp:
         yield
         await comparing
         await self.close()
-
-
-def _list_entries(plan_id: str, entries: Sequence[LedgerEntry]) -> dict[str, Any]:
-    listed = [entry.content | {"hash": entry.hash} for entry in entries]
-    return {"plan": plan_id, "entries": listed}
 
 
 def _read_index(text: str) -> int:

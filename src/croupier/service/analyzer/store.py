@@ -109,11 +109,6 @@ class AnalyzerStore:
         with self._database.reading() as transaction:
             return ledger.read_ledger(transaction, plan_id)
 
-    def ledger_from(self, plan_id: str, start: int) -> list[LedgerEntry]:
-        """Its entries from a place on."""
-        with self._database.reading() as transaction:
-            return ledger.read_entries_from(transaction, plan_id, start)
-
     def ledger_head(self, plan_id: str) -> str:
         """The hash of the newest entry, empty while there is none; nothing is verified."""
         with self._database.reading() as transaction:

@@ -82,12 +82,6 @@ def read_last_entries(transaction: Transaction, plan_id: str, most: int) -> list
     return _read_entries(transaction.all(last, plan_id, most)[::-1], plan_id)
 
 
-def read_entries_from(transaction: Transaction, plan_id: str, start: int) -> list[LedgerEntry]:
-    """The entries from a place on, in order; whoever has the one before can check their chain."""
-    later = "SELECT entry, hash FROM ledger WHERE plan = ? AND batch >= ? ORDER BY batch"
-    return _read_entries(transaction.all(later, plan_id, start), plan_id)
-
-
 def read_ledger(transaction: Transaction, plan_id: str) -> list[LedgerEntry]:
     """Every entry of a plan, the chain verified."""
     rows = transaction.all("SELECT entry, hash FROM ledger WHERE plan = ? ORDER BY batch", plan_id)
