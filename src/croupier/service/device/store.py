@@ -43,14 +43,13 @@ class QueuedReport:
 class PreparedReport:
     """A report made for one batch. ``messages`` are randomised once, ``record`` is what is sent.
 
-    ``uncertain``: the record was sent, or was about to be, without an answer.
+    Whether the record may be in already is for the ledger to say: this may be an older copy.
     """
 
     batch: int
     model_hash: str
     messages: bytes
     record: bytes
-    uncertain: bool
     attempt: int = 0
 
 
@@ -230,7 +229,7 @@ def _read_prepared(told: dict[str, Any]) -> PreparedReport:
     messages, record = (bytes.fromhex(told[name]) for name in ("messages", "record"))
     place = int(told["batch"]), told["model_hash"]
     attempt = int(told.get("attempt", 0))
-    return PreparedReport(*place, messages, record, bool(told["uncertain"]), attempt)
+    return PreparedReport(*place, messages, record, attempt)
 
 
 def _read_known_keys(told: dict[str, Any]) -> KnownKeys:

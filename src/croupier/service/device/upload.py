@@ -98,25 +98,29 @@ class Uploader:
         prepared = self._prepare()
         if prepared is None:
             return UploadOutcome.WAITING
-        self._keep_prepared(replace(prepared, uncertain=True))
-        place, ticket = (self._plan.id, prepared.batch), self._ticket
-        self._files.ledger.spend(*place, prepared.attempt, ticket=ticket, record=prepared.record)
+        self._keep_prepared(prepared)
+        place, ticket, ledger = (self._plan.id, prepared.batch), self._ticket, self._files.ledger
+        uncertain = ledger.was_sent(ticket)
+        ledger.spend(*place, prepared.attempt, ticket=ticket, record=prepared.record)
         try:
             self._services.upload(prepared.record)
         except LaterRefusal:
-            self._keep_prepared(prepared)
+            if not uncertain:
+                ledger.take_back(*place, ticket)
             raise
         except Refusal as refusal:
             self.trouble = refusal.reason.code
-            return self._handle_refusal(prepared, refusal)
-        self._files.ledger.accept(*place, ticket)
+            return self._handle_refusal(prepared, refusal, uncertain)
+        ledger.accept(*place, ticket)
         self._files.write(self._files.state.done())
         self.trouble = ""
         return UploadOutcome.ACCEPTED
 
     # Refusals
 
-    def _handle_refusal(self, prepared: PreparedReport, refusal: Refusal) -> UploadOutcome | None:
+    def _handle_refusal(
+        self, prepared: PreparedReport, refusal: Refusal, uncertain: bool
+    ) -> UploadOutcome | None:
         """These bytes are not in; the same bytes sent before may be, if that is uncertain."""
         reason = refusal.reason
         if reason is Reason.DUPLICATE_USER:
@@ -128,14 +132,14 @@ class Uploader:
             self._files.ledger.exhaust(self._plan.id)
             raise refusal
         if reason in AGAIN:
-            return self._seal_again(prepared)
-        if not prepared.uncertain:
+            return self._seal_again(prepared, uncertain)
+        if not uncertain:
             self._give_up(prepared)
         raise refusal
 
-    def _seal_again(self, prepared: PreparedReport) -> UploadOutcome | None:
+    def _seal_again(self, prepared: PreparedReport, uncertain: bool) -> UploadOutcome | None:
         """What was drawn is sealed again, unless its first bytes may be in after all."""
-        if prepared.uncertain:
+        if uncertain:
             self._files.write(self._files.state.done())
             return UploadOutcome.LOST
         self._files.ledger.take_back(self._plan.id, prepared.batch, self._ticket)
@@ -202,9 +206,7 @@ class Uploader:
         key = self._keys.require("shuffler", offer.key)
         record = make_record(self._plan, messages, Address(binding, key, self._account))
         drawn = wire.encode_report(shapes_of(messages), messages)
-        return PreparedReport(
-            offer.index, model.hash, drawn, record, uncertain=False, attempt=offer.attempt
-        )
+        return PreparedReport(offer.index, model.hash, drawn, record, offer.attempt)
 
     def _inner_key(self, offer: BatchOffer) -> bytes:
         if self._settings.transport is Transport.BITS:
