@@ -8,6 +8,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 from unittest import mock
@@ -41,14 +42,14 @@ class Wire(httpx.AsyncBaseTransport):
     """From the shuffler to the analyzer and to ``others``; released batches are remembered."""
 
     def __init__(self, inner: httpx.AsyncBaseTransport) -> None:
-        self._inner = inner
+        self.inner = inner
         self.others: dict[int | None, httpx.AsyncBaseTransport] = {}
         self.batches: list[bytes] = []
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         if request.url.path.endswith("/batches"):
             self.batches.append(request.content)
-        way = self.others.get(request.url.port, self._inner)
+        way = self.others.get(request.url.port, self.inner)
         return await way.handle_async_request(request)
 
 
@@ -134,10 +135,32 @@ class Town:
         """A new process of it, with the settings and keys that are there now."""
         self.run(self.shuffler.close())
         self.shuffler.parts.database.close()
-        settings = read_settings(self.directory / "services" / "shuffler" / "settings.toml")
+        settings = read_settings(self._home("shuffler") / "settings.toml")
         self.shuffler = ShufflerApp(
             assemble_shuffler(settings), transport=self.wire, pages=shuffler_console
         )
+
+    def succeed(self, plan: Plan) -> None:
+        """Both services go on with a successor of the plan, which has ended; devices do not."""
+        settings = self._home("shuffler") / "settings.toml"
+        settings.write_text(f'succeeds = "{self.plan.id}"\n{settings.read_text()}')
+        for role in ("shuffler", "analyzer"):
+            (self._home(role) / "plan.json").write_text(plan.to_json())
+        self.run(self.analyzer.close())
+        self.analyzer.parts.database.close()
+        parts = assemble_analyzer(read_settings(self._home("analyzer") / "settings.toml"))
+        self.analyzer = AnalyzerApp(parts, pages=analyzer_console)
+        self.wire.inner = httpx.ASGITransport(self.analyzer)
+        self.restart_shuffler()
+        self.carry()
+
+    def trusting_new_keys(self) -> DeviceSettings:
+        """Settings of an app that pins what the analyzer signs with now, and nothing else."""
+        public = self.analyzer.parts.keyring.signer.public.hex()
+        return replace(self.settings, analyzer_keys=(public,))
+
+    def _home(self, role: str) -> Path:
+        return self.directory / "services" / role
 
     def device(
         self, user: int, settings: DeviceSettings | None = None, name: str | None = None

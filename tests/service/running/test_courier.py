@@ -397,3 +397,33 @@ def test_a_successor_carries_on_what_users_have_spent(deploy: Deploy, tmp_path: 
     assert second.post(second.record(USERS)).status_code == 201
     second.close()
     roles.close()
+
+
+def test_the_end_of_a_plan_is_told_after_its_successor_too(deploy: Deploy, tmp_path: Path) -> None:
+    first = deploy()
+    record = first.record(0)
+    for batch in range(3):
+        first.fill(range(batch * USERS, (batch + 1) * USERS))
+        first.carry()
+    last = first.model()
+    roles = Roles.make(tmp_path / "roles", made_plan(epsilon=9.0), Transport.BITS)
+    urls = iter([first.urls["shuffler"], first.urls["analyzer"]])
+    second = Deployment(
+        roles, lambda: next(urls), lambda settings: replace(settings, succeeds=first.plan.id)
+    ).begin()
+    place = f"/v1/plans/{first.plan.id}"
+    assert reason(second.get(f"{place}/batch")) == "plan-ended"
+    posted = second.ask(second.shuffler, "POST", f"{place}/reports", content=record)
+    assert reason(posted) == "plan-ended"
+    unknown = f"/v1/plans/{'0' * 32}"
+    posted = second.ask(second.shuffler, "POST", f"{unknown}/reports", content=record)
+    assert reason(posted) == "wrong-plan"
+    for more in ("", "/model", "/ledger"):
+        mirrored, published = second.get(place + more), second.read(place + more)
+        assert mirrored.status_code == published.status_code == 200
+        assert mirrored.json() == published.json()
+        assert reason(second.read(unknown + more)) == "wrong-plan"
+    assert len(second.read(f"{place}/ledger?from=1").json()["entries"]) == 2
+    assert second.read(f"{place}/model").json()["content"]["model"]["hash"] == last.hash
+    second.close()
+    roles.close()

@@ -69,7 +69,6 @@ class AnalyzerApp:
         self._ledgers = LedgerTexts(parts.store)
         self._trouble = ""
         self.model_age = ModelAge()
-        self._plan_text = parts.plan.to_json()
         self._routed = Starlette(
             routes=[*self._routes(), *pages(self)],
             exception_handlers=responses.EXCEPTION_HANDLERS,
@@ -122,15 +121,14 @@ class AnalyzerApp:
         )
 
     async def _plan(self, request: Request) -> Response:
-        plan_id = self._require_plan(request)
-        return responses.tagged_response(request, self._plan_text, plan_id, responses.IMMUTABLE)
+        plan_id = request.path_params["plan"]
+        text = await self.read(partial(self.parts.store.plan_document, plan_id))
+        return responses.tagged_response(request, text, plan_id, responses.IMMUTABLE)
 
     async def _newest_model(self, request: Request) -> Response:
         await self._sign_again()
-        published = await self.read(
-            partial(self.parts.store.newest_model, self._require_plan(request))
-        )
-        text = published.document
+        plan_id = request.path_params["plan"]
+        text = (await self.read(partial(self.parts.store.newest_model, plan_id))).document
         tag = responses.tag_of(text)
         return responses.tagged_response(request, text, tag, responses.REVALIDATED)
 
@@ -151,7 +149,7 @@ class AnalyzerApp:
             self._signs_with = signer.id
 
     async def _ledger(self, request: Request) -> Response:
-        plan_id = self._require_plan(request)
+        plan_id = request.path_params["plan"]
         start = _read_index(request.query_params.get("from", "0"))
         text = await self.read(partial(self._ledgers.text, plan_id, start))
         return Response(text, media_type="application/json")

@@ -24,13 +24,14 @@ class LedgerTexts:
         self._known: dict[str, _ReadLedger] = {}
 
     def text(self, plan_id: str, start: int = 0) -> bytes:
-        """The document, with the entries from ``start`` on."""
+        """The document, with the entries from ``start`` on; a plan that is not here is refused."""
         listed = b", ".join(self._read(plan_id).entries[start:])
         return b'{"plan": ' + json.dumps(plan_id).encode() + b', "entries": [' + listed + b"]}"
 
     def _read(self, plan_id: str) -> _ReadLedger:
         known = self._known.get(plan_id)
         if known is None or known.head != self._store.ledger_head(plan_id):
+            self._store.plan(plan_id)
             entries = self._store.ledger(plan_id)
             head = entries[-1].hash if entries else ""
             known = self._known[plan_id] = _ReadLedger(head, _encode(entries))

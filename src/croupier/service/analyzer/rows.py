@@ -63,10 +63,15 @@ def insert_plan(transaction: Transaction, plan: Plan) -> bool:
     return rows == 1
 
 
+def read_plan_document(transaction: Transaction, plan_id: str) -> str:
+    """The text of a plan as it was opened."""
+    row = transaction.one("SELECT document FROM plans WHERE id = ?", plan_id)
+    return str(_require_row(plan_id, row)[0])
+
+
 def read_opened_plan(transaction: Transaction, plan_id: str) -> Plan:
     """The plan as it was opened."""
-    row = transaction.one("SELECT document FROM plans WHERE id = ?", plan_id)
-    return read_plan(_require_row(plan_id, row)[0])
+    return read_plan(read_plan_document(transaction, plan_id))
 
 
 _PROGRESS = "SELECT batch, repairs, clipped FROM plans WHERE id = ?"

@@ -85,6 +85,11 @@ class AnalyzerStore:
                 self._plans[plan_id] = rows.read_opened_plan(transaction, plan_id)
         return self._plans[plan_id]
 
+    def plan_document(self, plan_id: str) -> str:
+        """The plan's own document, as it was opened."""
+        with self._database.reading() as transaction:
+            return rows.read_plan_document(transaction, plan_id)
+
     def newest_model(self, plan_id: str) -> PublishedModel:
         """The model that devices should use now."""
         plan = self.plan(plan_id)

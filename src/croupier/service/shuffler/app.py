@@ -141,7 +141,8 @@ class ShufflerApp:
             raise Refusal(Reason.DRAINING)
         guards.require_token(scope, self.parts.settings.access.token_hash)
         if scope["path"] != self._reports_path:
-            raise Refusal(Reason.WRONG_PLAN)
+            named = scope["path"].removeprefix(PREFIX).removesuffix(SUFFIX)
+            await self.open_batch.refuse_other_plan(named)
         account = self._gate.read_account(scope)
         limits = self.parts.settings.limits
         return account, await guards.read_body(
@@ -192,7 +193,7 @@ class ShufflerApp:
     async def _batch(self, request: Request) -> Response:
         """What a device must know to report now."""
         if request.path_params["plan"] != self.parts.plan.id:
-            raise Refusal(Reason.WRONG_PLAN)
+            await self.open_batch.refuse_other_plan(request.path_params["plan"])
         await self.open_batch.confirm()
         batch = await self.open_batch.require()
         if self.open_batch.ended:

@@ -68,14 +68,16 @@ class AnalyzerMirror:
         of the list and no others can take them.
         """
         await self._analyzer.sealing_key()
-        if await self._find(KEYS) == self._analyzer.key_list:
-            return
         for ended in await self._run(partial(self._documents.plans_beside, self._plan.id)):
             # The analyzer may know nothing of it any more, and then it stays as it was.
             with suppress(CroupierError):
-                await self._keep(await self._fetch_again(ended), ended)
-        models = await self._fetch_again(self._plan.id)
-        await self._keep({**models, KEYS: self._analyzer.key_list})
+                await self._refresh_plan(ended)
+        await self._refresh_plan(self._plan.id)
+
+    async def _refresh_plan(self, plan_id: str) -> None:
+        if await self._find(KEYS, plan_id) != self._analyzer.key_list:
+            models = await self._fetch_again(plan_id)
+            await self._keep({**models, KEYS: self._analyzer.key_list}, plan_id)
 
     async def _fetch_again(self, plan_id: str) -> Documents:
         """The newest model that is here, as the analyzer signs it now."""

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol, TypeVar
+from typing import NoReturn, Protocol, TypeVar
 
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.shuffler.rows import BatchRow, BatchState, PlanRow
@@ -48,6 +48,7 @@ class OpenBatch:
         self.batch: BatchRow | None = None
         self.ended = False
         self.set_back = ""
+        self.ended_plans: frozenset[str] = frozenset()
 
     async def read(self, work: Callable[[], Answer]) -> Answer:
         """Ask the database something, without holding up other requests."""
@@ -62,6 +63,12 @@ class OpenBatch:
         """Look again, unless that was just done: reports that contradict us may be many."""
         if self._clock() - self._seen >= FRESH:
             await self.refresh()
+
+    async def refuse_other_plan(self, plan_id: str) -> NoReturn:
+        """What is asked of a plan that is not served: it may be one that has ended here."""
+        await self.confirm()
+        ended = plan_id in self.ended_plans
+        raise Refusal(Reason.PLAN_ENDED if ended else Reason.WRONG_PLAN)
 
     async def require(self) -> BatchRow:
         """The newest batch, or the reason why there is none."""
@@ -93,6 +100,7 @@ class OpenBatch:
     def _read(self) -> tuple[BatchRow | None, bool, str]:
         set_back = self._store.set_back(self._plan_id)
         plans = {plan.id: plan for plan in self._store.plans()}
+        self.ended_plans = frozenset(plan.id for plan in plans.values() if plan.ended)
         if self._plan_id not in plans:
             return None, False, set_back
         return self._store.current(self._plan_id), plans[self._plan_id].ended, set_back
