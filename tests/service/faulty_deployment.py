@@ -467,7 +467,8 @@ class Simulation:
     def _head(self, released: int) -> PublishedHead:
         """What the analyzer shows."""
         entries = self.analyzer.ledger(self.plan.id)[first_entry_to_compare(released) :]
-        newest = SignedModel(self.analyzer.newest_model(self.plan.id).model, "")
+        named = entries[-1].hash if entries else ""
+        newest = SignedModel(self.analyzer.newest_model(self.plan.id).model, named)
         return PublishedHead(newest, tuple(entries))
 
     def keep_backup_of_the_analyzer(self) -> None:

@@ -26,13 +26,24 @@ class PublishedHead:
         charged = self.entries[-1].sequence + 1 if self.entries else 0
         return max(charged, self.newest.model.version)
 
+    @property
+    def proved(self) -> int:
+        """The same as far as the signed model says it: other entries are nobody's word."""
+        named = [one.sequence + 1 for one in self.entries if one.hash == self.newest.ledger]
+        return max([self.newest.model.version, *named])
+
 
 @dataclass(frozen=True)
 class Disagreement:
-    """What does not fit. ``ours``: this database is behind what the analyzer has signed."""
+    """What does not fit. ``ours``: this database is behind what the analyzer shows.
+
+    ``proved`` is how many batches were released, where a signed model says that it is more than
+    here; without that word we stop as long as it is shown, and note nothing.
+    """
 
     words: str
     ours: bool
+    proved: int = 0
 
 
 def first_entry_to_compare(released: int) -> int:
@@ -41,13 +52,18 @@ def first_entry_to_compare(released: int) -> int:
 
 
 def find_disagreement(
-    batch: BatchRow, own: Sequence[LedgerEntry], head: PublishedHead
+    batch: BatchRow, own: Sequence[LedgerEntry], head: PublishedHead, batches: int
 ) -> Disagreement | None:
-    """Compare our newest batch and our last entries with what the analyzer shows."""
+    """Compare our newest batch and our last entries with what the analyzer shows.
+
+    The plan has so many ``batches``, whatever anybody shows.
+    """
     released, learnt = (own[-1].sequence + 1 if own else 0), head.learnt
     told = f"the analyzer has learnt from {learnt} batches, this database has released {released}"
     if learnt > released:
-        return Disagreement(f"{told}: an older copy of it was restored", True)
+        proved = min(head.proved, batches)
+        more = proved if proved > released else 0
+        return Disagreement(f"{told}: an older copy of it was restored", True, more)
     if learnt < released - 1:
         return Disagreement(f"{told}: an older copy of the analyzer's was restored", False)
     theirs = {entry.sequence: entry.hash for entry in head.entries}

@@ -128,13 +128,17 @@ class ShufflerStore:
             return ledger.read_ledger(transaction, plan_id)
 
     def compare(self, plan_id: str, head: PublishedHead) -> Disagreement | None:
-        """How our newest batch does not fit what the analyzer shows; noted if we are behind."""
+        """How our newest batch does not fit what the analyzer shows.
+
+        That we are behind is noted if a signed model says so.
+        """
         with self._database.reading() as transaction:
             batch = rows.read_newest_batch(transaction, plan_id)
             own = ledger.read_last_entries(transaction, plan_id, 2)
-        found = find_disagreement(batch, own, head)
-        if found is not None and found.ours:
-            self._steps.note_released(plan_id, head.learnt)
+            batches = self._carried_sizes(transaction, plan_id).plan.schedule.batches
+        found = find_disagreement(batch, own, head, batches)
+        if found is not None and found.proved:
+            self._steps.note_released(plan_id, found.proved)
         return found
 
     def released(self, plan_id: str) -> int:
