@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from croupier.errors import CroupierError
+from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.keys.keylist import KeyList
 from croupier.service.keys.peer_keys import PAUSE
 from croupier.service.messages.signed_documents import sign_batch, verify_model
@@ -427,3 +428,38 @@ def test_the_end_of_a_plan_is_told_after_its_successor_too(deploy: Deploy, tmp_p
     assert second.read(f"{place}/model").json()["content"]["model"]["hash"] == last.hash
     second.close()
     roles.close()
+
+
+def test_the_analyzer_is_asked_again_until_its_history_fits(services: Deployment) -> None:
+    """It was set back, and its newest copy brought back: nobody has to restart the shuffler."""
+    services.fill(range(USERS))
+    services.carry()
+    older = services.model().previous
+    app, is_set_back = services.shuffler, [True]
+
+    class Older(httpx.AsyncBaseTransport):
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            asked = httpx.ASGITransport(services.analyzer)
+            if is_set_back[0] and request.url.path.endswith("/ledger"):
+                empty = {"plan": services.plan.id, "entries": []}
+                return httpx.Response(200, json=empty)
+            if is_set_back[0] and request.url.path.endswith("/model"):
+                place = f"http://test/v1/models/{older}"
+                request = httpx.Request("GET", place)
+            return await asked.handle_async_request(request)
+
+    # A batch later than what is shown: of one only, the answer may be on its way.
+    services.fill(range(USERS, 2 * USERS))
+    services.carry()
+    other = Courier(app.parts, app.open_batch, app.metrics, Older())
+    app.courier, mine = other, app.courier
+    for _ in range(2):
+        with pytest.raises(Refusal) as refused:
+            services.runner.run(other.step())
+        assert refused.value.reason is Reason.ROLLED_BACK
+        assert services.get("/readyz").json()["waiting_for"][0].startswith("rolled-back: ")
+    is_set_back[0] = False
+    assert not services.runner.run(other.step())
+    assert services.get("/readyz").json()["ready"]
+    services.runner.run(other.close())
+    app.courier = mine

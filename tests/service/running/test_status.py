@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
-from croupier.service.admin.status import RetiredPlan, ServiceStatus, judge, retire, status
+from croupier.service.admin import doctor
+from croupier.service.admin.doctor import CheckError
+from croupier.service.admin.service_status import ServiceStatus
+from croupier.service.admin.status import RetiredPlan, judge, retire, status
 from croupier.service.settings import BatchSettings, ShortBatchPolicy
 from croupier.service.shuffler.batch_status import explain_wait
 from croupier.service.shuffler.rows import BatchRow, BatchState
@@ -107,6 +110,49 @@ def test_a_short_batch_is_explained_by_its_policy(
     assert found.moving
     assert words in found.advice
     assert found.facts["filled"] == 2
+
+
+@pytest.mark.parametrize("role", ["shuffler", "analyzer"])
+def test_what_the_running_service_has_found_is_told_though_the_database_looks_well(
+    deploy: Deploy, monkeypatch: pytest.MonkeyPatch, role: str
+) -> None:
+    services = deploy()
+    services.fill(range(2))
+    parts: Any = getattr(services, role).parts
+    settings = replace(parts.settings, database=services.urls[role])
+    behind = ("rolled-back: the analyzer has learnt from 0 batches",)
+    told({"own": ServiceStatus("here", True, False, behind), "peer": READY}, monkeypatch)
+    found = status(settings)
+    assert not found.moving
+    assert found.answer.startswith("Rolled back, nothing is")
+    assert "the analyzer has learnt from 0 batches" in found.answer
+    assert "Bring the newest copy" in found.advice
+
+
+@pytest.mark.parametrize("role", ["shuffler", "analyzer"])
+@pytest.mark.parametrize(
+    "own",
+    [
+        ServiceStatus("here", True, False, ("a disk is full",)),
+        ServiceStatus("here", True, True, (), "unreachable"),
+    ],
+)
+def test_a_service_in_trouble_is_no_plan_that_moves_and_does_not_pass_doctor(
+    deploy: Deploy, monkeypatch: pytest.MonkeyPatch, role: str, own: ServiceStatus
+) -> None:
+    services = deploy()
+    parts: Any = getattr(services, role).parts
+    settings = replace(parts.settings, database=services.urls[role])
+    words = own.trouble or own.waiting_for[0]
+    told({"own": own, "peer": READY}, monkeypatch)
+    found = status(settings)
+    assert not found.moving
+    assert words in found.advice
+    monkeypatch.setattr(doctor, "ask_service", lambda _: own)
+    with pytest.raises(CheckError, match=words):
+        doctor._own(settings)
+    monkeypatch.setattr(doctor, "ask_service", lambda _: READY)
+    assert doctor._own(settings) == "is ready at here"
 
 
 def test_the_end_of_a_plan_is_told_by_both(deploy: Deploy, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import httpx
 from croupier.errors import CroupierError
 from croupier.service import startup
 from croupier.service.account_settings import OPEN_TO_ALL, AccountPolicy
-from croupier.service.admin.status import TIMEOUT, ask_service, own_url
+from croupier.service.admin.service_status import TIMEOUT, ask_service, own_url
 from croupier.service.analyzer import parts as analyzer
 from croupier.service.disk_space import free_bytes
 from croupier.service.http import server
@@ -177,6 +177,8 @@ def _own(settings: Settings) -> str:
         return "takes any free port, so it cannot be asked"
     if not found.reachable:
         return "is not running"
+    if found.troubled:
+        raise CheckError(f"{found.words}; see docs/deploy.md on this word")
     return found.words
 
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import httpx
-
+from croupier.service.admin.service_status import ServiceStatus, ask_service, own_url
 from croupier.service.analyzer import parts as analyzer
 from croupier.service.analyzer.quarantine import JudgedBatch, Standing
 from croupier.service.analyzer.store import AnalyzerStore
@@ -27,8 +26,6 @@ from croupier.service.startup import StartError, read_checked_plan
 from croupier.service.storage.database import Database, EmptyDatabaseError
 from croupier.service.toml_tables import SettingsError
 
-TIMEOUT = 5.0
-
 ROLLED_BACK = (
     "Bring the newest copy of the database back. If there is none, end the plan at the shuffler "
     "with: croupier retire --abandon --config FILE. Begin one that succeeds nothing then; see "
@@ -40,26 +37,6 @@ QUARANTINE = (
     "Find out what is special about it, then decide: croupier quarantine --config FILE --leave-out "
     "N, or --take-in N. See docs/deploy.md on quarantined."
 )
-
-
-@dataclass(frozen=True)
-class ServiceStatus:
-    """What a running service says of itself, as far as it can be reached."""
-
-    url: str
-    reachable: bool
-    ready: bool = False
-    waiting_for: tuple[str, ...] = ()
-    trouble: str = ""
-
-    @property
-    def words(self) -> str:
-        """In a sentence."""
-        if not self.reachable:
-            return f"does not answer at {self.url}"
-        if not self.ready:
-            return f"answers at {self.url}, but waits: {'; '.join(self.waiting_for)}"
-        return f"is ready at {self.url}"
 
 
 @dataclass(frozen=True)
@@ -80,24 +57,6 @@ class PlanStatus:
     def content(self) -> dict[str, Any]:
         """Plain values, for a document."""
         return {"kind": "status", **asdict(self)}
-
-
-def ask_service(url: str | None) -> ServiceStatus | None:
-    """A service's own word on whether it is ready; None if nobody knows where it is."""
-    if url is None:
-        return None
-    try:
-        told = httpx.get(f"{url}/readyz", timeout=TIMEOUT, trust_env=False).json()
-        waiting = tuple(str(one) for one in told["waiting_for"])
-        return ServiceStatus(url, True, bool(told["ready"]), waiting, str(told["trouble"]))
-    except (httpx.HTTPError, ValueError, KeyError, TypeError):
-        return ServiceStatus(url, False)
-
-
-def own_url(settings: Settings) -> str | None:
-    """Where this role serves, unless it takes any free port."""
-    listen = settings.listen
-    return f"http://{listen.host}:{listen.port}" if listen.port else None
 
 
 def status(settings: Settings) -> PlanStatus:
@@ -170,7 +129,7 @@ def _shuffler_status(
     known = {state.id: state for state in store.plans()}
     if plan.id not in known:
         return _not_begun(settings, own, peer)
-    batch, set_back = store.current(plan.id), store.set_back(plan.id)
+    batch, set_back = store.current(plan.id), store.set_back(plan.id) or _told_set_back(own)
     lineage = describe_lineage(store.lineage(plan.id))
     facts, words = describe_batch(batch) | lineage, lineage_words(lineage)
     if known[plan.id].ended:
@@ -181,7 +140,7 @@ def _shuffler_status(
         return PlanStatus("shuffler", plan.id, answer, ROLLED_BACK, False, facts, own, peer)
     answer = explain_wait(batch) + words
     advice = _advice(batch, settings, own, peer)
-    moving = batch.state is BatchState.OPEN and batch.room > 0
+    moving = batch.state is BatchState.OPEN and batch.room > 0 and not _is_troubled(own)
     return PlanStatus("shuffler", plan.id, answer, advice, moving, facts, own, peer)
 
 
@@ -202,7 +161,7 @@ def _not_begun(
 def _advice(
     batch: BatchRow, settings: Settings, own: ServiceStatus | None, peer: ServiceStatus | None
 ) -> str:
-    if batch.state is not BatchState.OPEN or batch.room == 0:
+    if batch.state is not BatchState.OPEN or batch.room == 0 or _is_troubled(own):
         return _first_obstacle(own, peer)
     rules = settings.batches
     after = f"after {rules.after_seconds:g} seconds"
@@ -219,6 +178,8 @@ def _first_obstacle(own: ServiceStatus | None, peer: ServiceStatus | None) -> st
     """The first thing that stands between a complete batch and the next model."""
     if own is not None and not own.reachable:
         return "Start the shuffler: croupier serve shuffler --config FILE."
+    if own is not None and not own.ready:
+        return f"The shuffler {own.words}."
     if peer is not None and not peer.reachable:
         return f"The analyzer {peer.words}. Start it, or check peer.url and the network."
     if peer is not None and not peer.ready:
@@ -241,7 +202,7 @@ def _analyzer_status(
         "next_batch": published.next_batch,
         "repairs": store.repairs(plan.id),
     }
-    set_back = store.set_back(plan.id)
+    set_back = store.set_back(plan.id) or _told_set_back(own)
     if set_back:
         answer = f"Rolled back, nothing is learnt: {set_back}."
         return PlanStatus("analyzer", plan.id, answer, ROLLED_BACK, False, facts, own, peer)
@@ -258,4 +219,16 @@ def _analyzer_status(
             "come from the shuffler."
         )
         advice = "Ask the shuffler's operator for: croupier status --config FILE."
+        if own is not None and own.troubled:
+            advice = f"The analyzer {own.words}."
+            return PlanStatus("analyzer", plan.id, answer, advice, False, facts, own, peer)
     return PlanStatus("analyzer", plan.id, answer, advice, True, facts, own, peer)
+
+
+def _told_set_back(own: ServiceStatus | None) -> str:
+    """What the running service has found by comparing itself with the other one."""
+    return "" if own is None else own.rolled_back
+
+
+def _is_troubled(own: ServiceStatus | None) -> bool:
+    return own is not None and own.troubled

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from croupier.service.analyzer.agreement import find_disagreement
+from croupier.service.analyzer.agreement import Agreement
 from croupier.service.analyzer.ledger_texts import LedgerTexts
 from croupier.service.analyzer.metrics import AnalyzerMetrics
 from croupier.service.analyzer.model_age import ModelAge
@@ -61,8 +61,9 @@ class AnalyzerApp:
         self._lessons = ThreadPoolExecutor(1, "lessons")
         self._log = logs.logger("analyzer")
         self._waiting = 0
-        self._transport = transport
-        self.disagreement = ""
+        self.agreement = Agreement(
+            parts.settings.peer.url, parts.plan, self._read_learnt, transport
+        )
         self._draining = False
         self._signs_with = b""
         self._disk = DiskWatch(parts.settings.database)
@@ -204,7 +205,7 @@ class AnalyzerApp:
             self._log.error("batch failed", error=type(error).__name__, where=logs.where(error))
             raise
         self.metrics.batches.add(None)
-        self.disagreement = ""
+        self.agreement.disagreement = ""
         facts = {name: answer[name] for name in ("batch", "model_version") if name in answer}
         self._log.info("batch taken", **facts)
         if "model_version" in facts:
@@ -283,26 +284,22 @@ class AnalyzerApp:
 
     def find_set_back(self) -> str:
         """How our database, or the shuffler, is behind; in words, empty if neither is."""
-        return self.parts.store.set_back(self.parts.plan.id) or self.disagreement
+        return self.parts.store.set_back(self.parts.plan.id) or self.agreement.disagreement
 
-    async def compare(self) -> None:
-        """Ask the shuffler how far it is, once, when we start."""
-        plan_id = self.parts.plan.id
-        published = await self.read(partial(self.parts.store.newest_model, plan_id))
-        if published.next_batch is None:
-            return
-        place = self.parts.settings.peer.url, plan_id, published.next_batch
-        self.disagreement = await find_disagreement(*place, self._transport)
-        if self.disagreement:
-            self._log.error("rolled back", found=self.disagreement)
+    async def _read_learnt(self) -> int:
+        """From how many batches we have learnt."""
+        plan = self.parts.plan
+        found = (await self.read(partial(self.parts.store.newest_model, plan.id))).next_batch
+        return plan.schedule.batches if found is None else found
 
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
         first = await self.read(partial(self.parts.store.newest_model, self.parts.plan.id))
         self.model_age.see(first.model.version)
-        comparing = asyncio.create_task(self.compare())
+        comparing = asyncio.create_task(self.agreement.run())
         yield
-        await comparing
+        comparing.cancel()
+        await asyncio.gather(comparing, return_exceptions=True)
         await self.close()
 
 

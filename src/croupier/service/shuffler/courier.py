@@ -109,7 +109,7 @@ class Courier:
             raise Refusal(Reason.ROLLED_BACK, self._open_batch.set_back)
         if batch is None:
             return await self._begin_plan()
-        if not self._carrier.compared:
+        if not self._carrier.compared or self._carrier.disagreement:
             await self._carrier.try_compare()
         await self._run_in_thread(self._store.forget_again)
         if batch.state is BatchState.OPEN and batch.room:
