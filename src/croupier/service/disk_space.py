@@ -14,23 +14,38 @@ LEAST_FREE = 2**26
 PAUSE = 30.0
 """Seconds for which a write that failed is believed to say something of the disk."""
 
-FULL = "the disk of the database is full"
+FULL = "a disk that the service writes to is full"
 
 _SQLITE, _POSTGRESQL = "SQLITE_FULL", "53100"
 
 
-def free_bytes(database: str) -> int | None:
-    """What is free beside a database that is a file; None where it is elsewhere."""
-    if "://" in database:
-        return None
-    return shutil.disk_usage(Path(database).resolve().parent).free
+def free_bytes(database: str, beside: Path) -> int:
+    """The least that is free where we write: beside a database that is a file, and ``beside``.
+
+    What is noted outside of the database may be on a disk of its own, and nothing is acknowledged
+    without it.
+    """
+    places = [beside] if is_elsewhere(database) else [beside, Path(database).parent]
+    return min(shutil.disk_usage(_existing(place.resolve())).free for place in places)
+
+
+def is_elsewhere(database: str) -> bool:
+    """Whether the database is no file of this machine's."""
+    return "://" in database
+
+
+def _existing(directory: Path) -> Path:
+    """The directory, or the nearest one above it that is there."""
+    return next(one for one in (directory, *directory.parents) if one.exists())
 
 
 class DiskWatch:
     """Whether there is room for more, by what is free and by how the last writes went."""
 
-    def __init__(self, database: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self._database = database
+    def __init__(
+        self, database: str, beside: Path, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._places = database, beside
         self._clock = clock
         self._failed: float | None = None
 
@@ -42,8 +57,7 @@ class DiskWatch:
     def blockers(self) -> list[str]:
         """Why no traffic should come, in words."""
         failed = self._failed is not None and self._clock() - self._failed < PAUSE
-        free = free_bytes(self._database)
-        return [FULL] if failed or (free is not None and free < LEAST_FREE) else []
+        return [FULL] if failed or free_bytes(*self._places) < LEAST_FREE else []
 
 
 def is_disk_full(error: BaseException | None) -> bool:

@@ -6,6 +6,7 @@ import resource
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +18,7 @@ from croupier.service.disk_space import FULL, LEAST_FREE, DiskWatch, is_disk_ful
 from croupier.service.http import guards, server
 from croupier.service.settings import LimitSettings, Settings
 from croupier.service.storage import ledger
+from croupier.service.storage.database import DatabaseError
 from croupier.wire import Transport
 
 from .conftest import Deploy
@@ -57,7 +59,7 @@ def test_a_write_that_failed_for_the_disk_is_remembered_for_a_while(
 
 def test_a_failed_write_is_forgotten_and_other_errors_say_nothing_of_the_disk() -> None:
     now = 0.0
-    watch = DiskWatch("postgresql://elsewhere/name", lambda: now)
+    watch = DiskWatch("postgresql://elsewhere/name", Path("/"), lambda: now)
     watch.note(ValueError("of something else"))
     assert watch.blockers() == []
     watch.note(FullError())
@@ -65,6 +67,36 @@ def test_a_failed_write_is_forgotten_and_other_errors_say_nothing_of_the_disk() 
     now = disk_space.PAUSE
     assert watch.blockers() == []
     assert is_disk_full(OSError(28, "No space left on device"))
+
+
+@pytest.mark.parametrize("database", ["postgresql://elsewhere/name", "{}/large/shuffler.db"])
+def test_the_disk_that_takes_the_keys_of_batches_is_watched_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database: str
+) -> None:
+    free = {tmp_path / "small": LEAST_FREE, tmp_path / "large": 10 * LEAST_FREE}
+    for directory in free:
+        directory.mkdir()
+    monkeypatch.setattr(shutil, "disk_usage", lambda found: SimpleNamespace(free=free[found]))
+    watch = DiskWatch(database.format(tmp_path), tmp_path / "small" / "never-back-up")
+    assert watch.blockers() == []
+    free[tmp_path / "small"] = LEAST_FREE - 1
+    assert watch.blockers() == [FULL]
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), DatabaseError("full")])
+def test_a_step_of_the_courier_that_failed_for_the_disk_is_remembered(
+    services: Deployment, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    if not isinstance(error, OSError):
+        error.__cause__ = FullError()
+
+    async def fail() -> bool:
+        raise error
+
+    assert services.get("/readyz").status_code == 200
+    monkeypatch.setattr(services.shuffler.courier, "step", fail)
+    services.runner.run(services.shuffler.courier._try_step())
+    assert services.get("/readyz").json()["waiting_for"] == [FULL]
 
 
 def test_the_ledger_is_verified_once_for_each_time_that_it_grows(

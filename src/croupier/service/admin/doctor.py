@@ -15,7 +15,7 @@ from croupier.service import startup
 from croupier.service.account_settings import OPEN_TO_ALL, AccountPolicy
 from croupier.service.admin.service_status import TIMEOUT, ask_service, own_url
 from croupier.service.analyzer import parts as analyzer
-from croupier.service.disk_space import free_bytes
+from croupier.service.disk_space import free_bytes, is_elsewhere
 from croupier.service.http import server
 from croupier.service.http.reasons import Reason
 from croupier.service.keys.keylist import EXPIRED, PENDING, KeyList
@@ -152,12 +152,11 @@ def _set_back(settings: Settings, database: Database) -> str:
 
 
 def _disk(settings: Settings) -> str:
-    free = free_bytes(settings.database)
-    if free is None:
-        return "the database is elsewhere; look at its disk there"
+    free = free_bytes(settings.database, settings.keys.beside)
     if free < LEAST_FREE:
         raise CheckError(f"{free / 2**20:.0f} MiB are free; make at least {LEAST_FREE / 2**20:.0f}")
-    return f"{free / 2**30:.1f} GiB are free"
+    more = "; the database is elsewhere, look at its disk there"
+    return f"{free / 2**30:.1f} GiB are free{more if is_elsewhere(settings.database) else ''}"
 
 
 def _files(settings: Settings) -> str:

@@ -66,7 +66,7 @@ class AnalyzerApp:
         )
         self._draining = False
         self._signs_with = b""
-        self._disk = DiskWatch(parts.settings.database)
+        self._disk = DiskWatch(parts.settings.database, parts.settings.keys.beside)
         self._ledgers = LedgerTexts(parts.store)
         self._trouble = ""
         self.model_age = ModelAge()

@@ -65,10 +65,12 @@ class ShufflerApp:
         )
         self._bodies = guards.BodyBudget(limits.held_bytes)
         self._gate = AccountGate(parts.plan.id, parts.issuers)
-        self.courier = Courier(parts, self.open_batch, self.metrics, transport)
+        self._disk = DiskWatch(parts.settings.database, parts.settings.keys.beside)
+        self.courier = Courier(
+            parts, self.open_batch, self.metrics, transport, note=self._disk.note
+        )
         self._log = logs.logger("shuffler")
         self._draining = False
-        self._disk = DiskWatch(parts.settings.database)
         self._reports_path = f"{PREFIX}{parts.plan.id}{SUFFIX}"
         self._routed = Starlette(
             routes=[*self._routes(), *pages(self)],

@@ -52,7 +52,11 @@ class Courier:
         open_batch: OpenBatch,
         metrics: ShufflerMetrics,
         transport: httpx.AsyncBaseTransport | None = None,
+        *,
+        note: Callable[[Exception], None] = lambda _: None,
     ) -> None:
+        """``note`` hears of every error: one may be that of a full disk."""
+        self._note = note
         self._plan = parts.plan
         self._parts = parts
         self._store = parts.store
@@ -167,9 +171,11 @@ class Courier:
         try:
             moved = await self.step()
         except CroupierError as error:
+            self._note(error)
             self._note_trouble(error)
             return False
         except Exception as error:  # the courier outlives whatever happens to one batch
+            self._note(error)
             self._metrics.deliveries.add(INTERNAL)
             self._log.error("courier failed", error=type(error).__name__, where=logs.where(error))
             self._failures, self.trouble = self._failures + 1, INTERNAL
