@@ -351,6 +351,40 @@ def test_a_device_uses_a_model_only_once_it_is_witnessed(here: WitnessedTown) ->
         assert (device.model.hash, device.fork) == (newest.hash, None)
 
 
+def test_a_model_from_before_the_app_pinned_a_witness_is_held_against_its_word(
+    here: WitnessedTown,
+) -> None:
+    newest = learn(here, 0, 1)
+    evil = private_model(here, newest)
+    with here.place.device(7, name="careful 7") as device:
+        assert device.refresh().hash == evil.hash
+    here.look()
+    here.mirror()
+    with here.device(7) as device:
+        device.reward(device.choose(ARMS), 1.0)
+        with pytest.raises(Refusal) as refused:
+            device.flush()
+        assert refused.value.reason is Reason.FORK
+        assert device.fork == Fork(1, newest.hash, 1, evil.hash)
+    assert len(here.place.bridge.uploads) == USERS
+
+
+def test_a_witness_is_asked_once_for_each_model(here: WitnessedTown) -> None:
+    here.look()
+    here.mirror()
+
+    def asked() -> int:
+        paths = [request.url.path for request in here.place.bridge.requests]
+        return sum(path.endswith("/witness") for path in paths)
+
+    with here.device(7) as device:
+        assert device.refresh() == device.refresh()
+        assert asked() == 1
+    with here.device(7) as device:
+        assert take_part(device) is UploadOutcome.ACCEPTED
+        assert asked() == 1
+
+
 def private_model(here: WitnessedTown, newest: Model) -> Model:
     """Of the version that everybody has, but for one device."""
     evil = dataclasses.replace(newest, theta=np.array([1e3, 0.0]), matrix=np.eye(2) * 1e-9)

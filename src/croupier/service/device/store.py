@@ -74,7 +74,11 @@ class Fork:
 
 @dataclass(frozen=True)
 class DeviceState:
-    """``batch`` is the newest that was ever seen open; it only goes back if a fork is left."""
+    """``batch`` is the newest that was ever seen open; it only goes back if a fork is left.
+
+    ``witnessed`` is the model that a witness was last seen to have signed, then the keys of those
+    witnesses that the app pinned: with other ones it is to be seen again.
+    """
 
     plan: str
     batch: int = 0
@@ -83,6 +87,7 @@ class DeviceState:
     prepared: PreparedReport | None = None
     keys: dict[str, KnownKeys] = field(default_factory=dict)
     fork: Fork | None = None
+    witnessed: tuple[str, ...] = ()
 
     def with_choice(self, choice: OpenChoice, most: int) -> DeviceState:
         """One more open choice; of more than ``most`` the oldest are forgotten."""
@@ -218,6 +223,7 @@ def _read_state(told: dict[str, Any]) -> DeviceState:
         None if prepared is None else _read_prepared(prepared),
         {role: _read_known_keys(keys) for role, keys in told["keys"].items()},
         None if told["fork"] is None else Fork(**told["fork"]),
+        tuple(str(one) for one in told["witnessed"]),
     )
 
 

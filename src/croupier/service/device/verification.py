@@ -139,10 +139,12 @@ class VerifiedDocuments:
 
     def _adopt(self, fresh: Model) -> Model:
         known = self._known_model()
-        if known is None or known.hash != fresh.hash:
-            if known is not None:
-                self._require_descent(fresh, known)
-            self._require_witnessed(fresh)
+        is_new = known is None or known.hash != fresh.hash
+        if known is not None and is_new:
+            self._require_descent(fresh, known)
+        # One that is here already may be older than the app's witnesses.
+        self._require_witnessed(fresh)
+        if is_new:
             self._keep_model(fresh)
         if self._files.state.fork is not None:
             self._files.write(replace(self._files.state, fork=None))
@@ -159,7 +161,8 @@ class VerifiedDocuments:
 
     def _require_witnessed(self, model: Model) -> None:
         """Where witnesses are pinned, one of them has seen both services show this model."""
-        if not self._settings.witness_keys:
+        seen = (model.hash, *self._settings.witness_keys)
+        if not self._settings.witness_keys or self._files.state.witnessed == seen:
             return
         head = self._fetch_head()
         if head.plan != model.plan_id:
@@ -169,6 +172,7 @@ class VerifiedDocuments:
         if head.model != model.hash:
             told = f"version {model.version} is named, the witness has signed {head.version}"
             raise LaterRefusal(Reason.UNWITNESSED, WAIT, told)
+        self._files.write(replace(self._files.state, witnessed=seen))
 
     def _fetch_head(self) -> WitnessedHead:
         try:
