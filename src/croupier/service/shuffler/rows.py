@@ -54,7 +54,8 @@ class BatchRow:
     ``inner_key`` is the raw public key of the analyzer that rows are sealed for, zeros if none.
     ``attempt`` is how often the batch was emptied and begun again, ``newcomers`` how many accounts
     are in it that the plan had never counted. ``digest`` is that of what was made of it, from the
-    seal on; of shares, with that of the sum once it is ``added_up``.
+    seal on; of shares, with that of the sum once it is ``added_up``. ``key_prints`` are of the keys
+    that its reports are under, from the first one on.
     """
 
     plan_id: str
@@ -71,6 +72,7 @@ class BatchRow:
     newcomers: int = 0
     digest: bytes = NO_DIGEST
     added_up: bool = False
+    key_prints: bytes = b""
 
     @property
     def room(self) -> int:
@@ -121,7 +123,7 @@ _PLAN = "SELECT id, batch, ended, predecessor, plan_key FROM plans WHERE id = ?"
 
 _BATCH = """
 SELECT plan, batch, state, size, filled, padded, dropped, model_version, model_hash, inner_key,
-    attempt, newcomers, digest, added_up
+    attempt, newcomers, digest, added_up, key_prints
 FROM batches WHERE plan = ? AND batch = ?
 """
 
@@ -162,10 +164,11 @@ def read_batch(transaction: Transaction, plan_id: str, index: int) -> BatchRow:
     if row is None:
         raise Refusal(Reason.STALE_BATCH, f"batch {index} of {plan_id} has not been opened")
     name, number, state, size, filled, padded, dropped, version, model_hash, inner, *more = row
-    attempt, newcomers, digest, added_up = more
+    attempt, newcomers, digest, added_up, prints = more
     counts = size, filled, padded, dropped
     made = (name, number, BatchState(state), *counts, version, model_hash, bytes(inner), attempt)
-    return BatchRow(*made, newcomers, bytes(digest or NO_DIGEST), bool(added_up))
+    later = bytes(digest or NO_DIGEST), bool(added_up), bytes(prints or b"")
+    return BatchRow(*made, newcomers, *later)
 
 
 def read_newest_batch(transaction: Transaction, plan_id: str) -> BatchRow:

@@ -21,6 +21,7 @@ CREATE TABLE batches (
     padded BIGINT NOT NULL DEFAULT 0,
     dropped BIGINT NOT NULL DEFAULT 0,
     newcomers BIGINT NOT NULL DEFAULT 0,    -- accounts in it that the plan had never counted
+    key_prints BYTEA,                   -- fingerprints of both keys, from the first report on
     model_version BIGINT NOT NULL,
     model_hash TEXT NOT NULL,
     inner_key BYTEA NOT NULL,           -- the analyzer's public key that rows are sealed for
