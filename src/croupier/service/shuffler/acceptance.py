@@ -11,6 +11,7 @@ from croupier import wire
 from croupier.service.http.reasons import Reason
 from croupier.service.shuffler.account_marks import MARK, AccountMarks, Marker, mark_accounts
 from croupier.service.shuffler.batch_keys import BatchKeyPair, BatchKeys
+from croupier.service.shuffler.newcomer_limit import newcomers_allowed
 from croupier.service.shuffler.rows import BatchRow, BatchState, PlanRow, lock_plan, read_batch
 from croupier.service.shuffler.shuffling import CarriedSizes
 from croupier.service.storage.database import Row, Transaction
@@ -53,19 +54,20 @@ class Upload:
 class UploadRules:
     """The numbers that an upload is held against; of accounts that are new to the plan the most.
 
-    All but that last one are the plan's, and public.
+    All but that last one are the plan's, and public. Where it is None new accounts are not even
+    counted: in logs of the database that would tell which upload was of one.
     """
 
     batches: int
     participations: int
     length: int
-    newcomers: int
+    newcomers: int | None
 
 
-def upload_rules(sizes: CarriedSizes, index: int) -> UploadRules:
+def upload_rules(sizes: CarriedSizes, state: PlanRow, index: int) -> UploadRules:
     """The rules while batch ``index`` is the newest."""
     plan = sizes.plan
-    most = plan.users(index) if sizes.newcomers is None else sizes.newcomers
+    most = newcomers_allowed(sizes.newcomers, state, index)
     length = sizes.transport.length(index)
     return UploadRules(plan.schedule.batches, plan.participations, length, most)
 
@@ -125,9 +127,11 @@ class UploadJudge:
         before = self.spent.get(mine.account, 0)
         if before >= self.rules.participations:
             return Reason.PARTICIPATION_LIMIT
-        if not before and self.batch.newcomers + self.newcomers >= self.rules.newcomers:
-            return Reason.NEW_ACCOUNTS
-        self.newcomers += not before
+        most = self.rules.newcomers
+        if not before and most is not None:
+            if self.batch.newcomers + self.newcomers >= most:
+                return Reason.NEW_ACCOUNTS
+            self.newcomers += 1
         self.digests[upload.id] = upload.digest
         self.users.add(mine.user)
         self.accepted.append((upload, mine))
@@ -140,7 +144,9 @@ def accept_uploads(
     """Judge uploads to one plan in order, and keep the accepted ones."""
     plan = lock_plan(transaction, sizes.id)
     batch = read_batch(transaction, sizes.id, plan.batch)
-    judge = read_judge(transaction, plan, batch, upload_rules(sizes, batch.index), keys, uploads)
+    judge = read_judge(
+        transaction, plan, batch, upload_rules(sizes, plan, batch.index), keys, uploads
+    )
     found = [judge.judge(upload) for upload in uploads]
     store_accepted(transaction, judge, keys)
     return found

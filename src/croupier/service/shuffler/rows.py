@@ -53,9 +53,9 @@ class BatchRow:
 
     ``inner_key`` is the raw public key of the analyzer that rows are sealed for, zeros if none.
     ``attempt`` is how often the batch was emptied and begun again, ``newcomers`` how many accounts
-    are in it that the plan had never counted. ``digest`` is that of what was made of it, from the
-    seal on; of shares, with that of the sum once it is ``added_up``. ``key_prints`` are of the keys
-    that its reports are under, from the first one on.
+    are in it that the plan had never counted, where that has a limit. ``digest`` is that of what
+    was made of it, from the seal on; of shares, with that of the sum once it is ``added_up``.
+    ``key_prints`` are of the keys that its reports are under, from the first one on.
     """
 
     plan_id: str
