@@ -124,20 +124,33 @@ class BatchKeys:
                 return self._missing(batch, use, found is not None)
         return ""
 
-    def keep_only(self, newest: BatchRow, batches: Iterable[BatchRow]) -> None:
+    def keep_only(
+        self, newest: BatchRow, batches: Iterable[BatchRow], has_ended: bool = False
+    ) -> None:
         """Destroy the keys of a plan up to its newest batch, but those that are still needed.
 
-        Keys of later ones were made by a process that is ahead of what we have read. A draft of a
-        key that is needed may be what another thread is writing.
+        Keys of later ones were made by a process that is ahead of what we have read, unless the
+        plan has ended. A draft of a key that is needed may be what another thread is writing.
         """
         needed = {_name(batch, use) for batch in batches for use in _uses(batch)}
-        files = {path.name for path in self._directory.glob(f"{newest.plan_id}.*.*.*")}
-        known = {name for name in list(self._known) if name.startswith(f"{newest.plan_id}.")}
-        for name in files | known:
+        for name in self._names(newest.plan_id):
             is_needed = name.removesuffix(_DRAFT) in needed
-            if not is_needed and _place(name) <= (newest.index, newest.attempt):
-                _destroy(self._directory / name)
-                self._known.pop(name, None)
+            if not is_needed and (has_ended or _place(name) <= (newest.index, newest.attempt)):
+                self._destroy(name)
+
+    def destroy_all(self, plan_id: str) -> None:
+        """Of a plan whose database is gone for good."""
+        for name in self._names(plan_id):
+            self._destroy(name)
+
+    def _names(self, plan_id: str) -> set[str]:
+        """Every key of a plan, on disk and in memory."""
+        files = {path.name for path in self._directory.glob(f"{plan_id}.*.*.*")}
+        return files | {name for name in list(self._known) if name.startswith(f"{plan_id}.")}
+
+    def _destroy(self, name: str) -> None:
+        _destroy(self._directory / name)
+        self._known.pop(name, None)
 
     def _require(self, batch: BatchRow, use: str) -> BatchKey:
         """The key whose fingerprint is in the database."""

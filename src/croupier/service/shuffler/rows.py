@@ -90,6 +90,11 @@ class BatchRow:
         return self.state is BatchState.SCRUBBED
 
     @property
+    def stage(self) -> tuple[str, int, int, BatchState]:
+        """Which batch and attempt it is, and how far it has come; not how full it is."""
+        return self.plan_id, self.index, self.attempt, self.state
+
+    @property
     def position(self) -> Position:
         """How far it has come, to be noted outside of the database."""
         step = 2 * _STEPS.index(self.state) + self.added_up
@@ -183,10 +188,29 @@ def read_position(transaction: Transaction, plan_id: str) -> Position | None:
     return read_newest_batch(transaction, plan_id).position
 
 
-def read_batches_on_their_way(transaction: Transaction) -> list[tuple[BatchRow, list[BatchRow]]]:
-    """Of every plan the newest batch, and all of which something is still kept."""
-    plans = [plan_id for (plan_id,) in transaction.all("SELECT id FROM plans")]
-    return [(read_newest_batch(transaction, one), _read_kept(transaction, one)) for one in plans]
+@dataclass(frozen=True)
+class PlanOnItsWay:
+    """A plan's newest batch, and all of which something is still kept."""
+
+    newest: BatchRow
+    kept: tuple[BatchRow, ...]
+    ended: bool
+
+    @property
+    def stage(self) -> tuple[tuple[str, int, int, BatchState], bool]:
+        """Where it is, for as long as nothing is to be forgotten."""
+        return self.newest.stage, self.ended
+
+
+def read_plans_on_their_way(transaction: Transaction) -> list[PlanOnItsWay]:
+    """Every plan, in order of id."""
+    plans = [name for (name,) in transaction.all("SELECT id FROM plans ORDER BY id")]
+    return [_read_on_its_way(transaction, read_plan_row(transaction, name)) for name in plans]
+
+
+def _read_on_its_way(transaction: Transaction, plan: PlanRow) -> PlanOnItsWay:
+    newest = read_batch(transaction, plan.id, plan.batch)
+    return PlanOnItsWay(newest, tuple(_read_kept(transaction, plan.id)), plan.ended)
 
 
 def _read_kept(transaction: Transaction, plan_id: str) -> list[BatchRow]:
