@@ -27,9 +27,9 @@ def analyzer_store(database: Database, **options: Any) -> AnalyzerStore:
 
 
 def forget_progress(database: Database) -> None:
-    """As if nothing had been noted outside of the database."""
+    """As if nothing had been noted outside of the database since its plans began."""
     for file in beside(database).glob("*.progress"):
-        file.unlink()
+        file.write_bytes(b"")
 
 
 def beside(database: Database) -> Path:

@@ -229,3 +229,45 @@ def test_a_scrub_is_repeated_until_the_log_is_cut(tmp_path: Path) -> None:
     assert not any(map(watched.files_with, kept))
     reader.close()
     database.close()
+
+
+def test_what_another_process_ends_while_somebody_reads_is_overwritten_by_ours(
+    tmp_path: Path,
+) -> None:
+    """Its own scrub could not cut the log, and it is gone; ours did not know of anything to do."""
+    database = Database.open(str(tmp_path / "x.db"), "shuffler")
+    watched = Watched(database)
+    assert watched.store.forget_again()
+    kept = watched.column("content")
+    command = Database.open(str(tmp_path / "x.db"), "shuffler")
+    reader = Database.open_read_only(str(tmp_path / "x.db"), "shuffler")
+    with reader.reading() as transaction:
+        transaction.all("SELECT count(*) FROM reports")
+        shuffler_store(command).retire(watched.plan.id)
+        command.close()
+        assert not watched.store.forget_again()
+        assert any(map(watched.files_with, kept))
+    assert watched.store.forget_again()
+    assert not any(map(watched.files_with, kept))
+    reader.close()
+    database.close()
+
+
+def test_no_process_keeps_keys_that_another_one_has_destroyed(kind: str, places: Places) -> None:
+    """Not in its memory either, from its next look on."""
+    place = places(kind)
+    database, other = (Database.open(place, "shuffler") for _ in range(2))
+    second = shuffler_store(other)
+    watched = Watched(database)
+    sent = watched.sent[0]
+    assert second.take([sent]) == [None]  # known by its id, which takes the late key
+    assert second._keys._known
+    released(watched.store, watched.plan)
+    second.forget_again()
+    assert [name.rsplit(".", 1)[1] for name in second._keys._known] == ["late"]
+    watched.store.acknowledge(watched.plan.id, 0, Basis(1, HASHES[1]))
+    watched.store.scrub(watched.plan.id)
+    second.forget_again()
+    assert not second._keys._known
+    for one in (database, other):
+        one.close()

@@ -49,6 +49,7 @@ for command in (
     serving.status,
     serving.quarantine,
     serving.retire,
+    serving.adopt,
     serving.doctor,
     issuing.issue,
     demonstrating.demo,

@@ -119,6 +119,23 @@ def retire(
     screen.emit(document, words, as_json)
 
 
+def adopt(config: Config, as_json: options.Json = False) -> None:
+    """Go on with a database whose directory never-back-up is lost, if it is the newest there is.
+
+    A batch whose keys were lost with the directory is begun again. Only say this of a database
+    that was never set back: nothing else would show that it was.
+
+    Example: croupier adopt --config deployment/shuffler/settings.toml
+    """
+    found = _serving().adopt(config)
+    words = (
+        f"{len(found.plans)} plans go on from where the database is; {found.dropped} reports were "
+        "dropped with the keys of their batch."
+    )
+    document = {"kind": "adopted", "plans": list(found.plans), "dropped": found.dropped}
+    screen.emit(document, words, as_json)
+
+
 def quarantine(
     config: Config,
     leave_out: Annotated[

@@ -30,7 +30,8 @@ class AccountSettings:
     """Who may report. ``issuer_key`` is the issuer's raw public key in hex.
 
     ``issuer_key_file`` has one or, around a rotation, more of them, one to a line.
-    ``new_per_batch`` is how many accounts a batch may take that the plan has never counted.
+    ``new_per_batch`` is how many accounts a batch may take that the plan has never counted,
+    its very first one excepted.
     """
 
     policy: AccountPolicy

@@ -10,15 +10,18 @@ from typing import Any
 import pytest
 
 from croupier.service.admin import doctor
+from croupier.service.admin.decisions import RetiredPlan, adopt, judge, retire
 from croupier.service.admin.doctor import CheckError
 from croupier.service.admin.service_status import ServiceStatus
-from croupier.service.admin.status import RetiredPlan, judge, retire, status
+from croupier.service.admin.status import status
 from croupier.service.settings import BatchSettings, ShortBatchPolicy
 from croupier.service.shuffler.batch_status import explain_wait
 from croupier.service.shuffler.rows import BatchRow, BatchState
 from croupier.service.startup import StartError
+from croupier.service.storage.database import Database
 from croupier.service.toml_tables import SettingsError
 
+from ..beside_the_keys import beside
 from .conftest import Deploy
 from .deployment import USERS, reason
 
@@ -221,8 +224,47 @@ def test_a_plan_is_retired_by_its_shuffler_only_and_once_it_has_begun(
     with pytest.raises(SettingsError, match="a plan is retired at the shuffler"):
         retire(analyzer)
     settings = replace(services.shuffler.parts.settings, database=str(tmp_path / "new.db"))
+    elsewhere = replace(settings, keys=replace(settings.keys, never_back_up=tmp_path / "beside"))
     with pytest.raises(StartError, match="has not begun here"):
+        retire(elsewhere)
+
+
+def test_a_plan_whose_database_is_gone_is_no_plan_that_has_not_begun(
+    deploy: Deploy, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """At either role, whether the file is not there or one of which nothing is known."""
+    services = deploy()
+    told({"own": READY, "peer": READY}, monkeypatch)
+    for app in (services.shuffler, services.analyzer):
+        role = app.parts.settings.role.value
+        path = tmp_path / f"{role}.db"
+        kept = replace(app.parts.settings.keys, never_back_up=beside(app.parts.database))
+        settings = replace(app.parts.settings, database=str(path), keys=kept)
+        for begun in (False, True):
+            if begun:
+                Database.open(str(path), role).close()
+            found = status(settings)
+            assert (found.moving, "Rolled back" in found.answer) == (False, True)
+            assert "another plan" in found.advice
+            with pytest.raises(CheckError, match="rolled-back"):
+                doctor._database(settings)
+        with pytest.raises(StartError, match="nothing to adopt"):
+            adopt(settings)
+
+
+def test_what_is_left_of_a_plan_whose_database_is_gone_is_destroyed_on_request(
+    deploy: Deploy, tmp_path: Path
+) -> None:
+    services = deploy()
+    services.fill(range(2))
+    parts = services.shuffler.parts
+    kept = replace(parts.settings.keys, never_back_up=beside(parts.database))
+    settings = replace(parts.settings, database=str(tmp_path / "new.db"), keys=kept)
+    with pytest.raises(StartError, match="another plan"):
         retire(settings)
+    assert len(list(beside(parts.database).glob("*.*.*.*"))) == 2
+    assert retire(settings, abandon=True) == RetiredPlan(services.plan.id, 0)
+    assert list(beside(parts.database).glob("*.*.*.*")) == []
 
 
 def test_batches_are_judged_by_their_analyzer_and_in_one_way(deploy: Deploy) -> None:

@@ -237,20 +237,6 @@ def test_a_plans_key_does_not_show_when_its_state_is_printed(services: Services)
     assert repr(plan.key) not in repr(plan)
 
 
-def test_accounts_that_are_new_to_a_plan_are_taken_as_many_as_the_operator_allows(
-    databases: Callable[[str], Database],
-) -> None:
-    plan = noiseless(users=4, participations=3)
-    store = begun(databases("shuffler"), plan, newcomers=2)
-    new = Reason.NEW_ACCOUNTS
-    assert fill(store, plan, range(3)) == [None, None, new]
-    assert fill(store, plan, range(3, 4)) == [new]
-    assert store.current(plan.id).newcomers == 2
-    assert store.pad(plan.id, 2) == 2
-    through(store, plan)
-    assert fill(store, plan, range(5)) == [None, None, None, None, Reason.BATCH_CLOSED]
-
-
 def test_an_upload_does_not_show_its_account_or_payload_when_printed(services: Services) -> None:
     sent = upload(services.plan, services.shuffler.current(services.plan.id), 0)
     assert repr(account(0)) not in repr(sent)

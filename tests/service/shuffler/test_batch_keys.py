@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from croupier.service.http.reasons import Refusal
-from croupier.service.shuffler.batch_keys import BatchKeys
+from croupier.service.shuffler.batch_keys import BatchKeyPair, BatchKeys
 from croupier.service.shuffler.rows import BatchRow, BatchState
 
 PLAN = "ab" * 16
+PAIR = BatchKeyPair.draw()
 
 
 def batch(index: int, state: BatchState = BatchState.OPEN) -> BatchRow:
-    return BatchRow(PLAN, index, state, 10, 0, 0, 0, index, "cd" * 32, bytes(32))
+    made = BatchRow(PLAN, index, state, 10, 0, 0, 0, index, "cd" * 32, bytes(32))
+    return replace(made, key_prints=PAIR.prints)
 
 
 def names(directory: Path) -> set[str]:
@@ -25,7 +28,7 @@ def names(directory: Path) -> set[str]:
 def test_a_key_that_is_being_written_is_left_alone(tmp_path: Path) -> None:
     """Another thread tidies up between the draft and its name."""
     keys = BatchKeys(tmp_path)
-    keys.make(batch(0))
+    keys.store(batch(0), PAIR)
     draft = tmp_path / f"{PLAN}.1.0.early.draft"
     draft.write_bytes(b"k" * 64)
     keys.keep_only(batch(1), [batch(0, BatchState.ACKNOWLEDGED), batch(1)])
@@ -50,7 +53,7 @@ def test_keys_survive_threads_that_make_and_tidy_at_once(tmp_path: Path) -> None
     tidying.start()
     try:
         for index in range(40):
-            keys.make(batch(index))
+            keys.store(batch(index), PAIR)
     finally:
         over.set()
         tidying.join()
@@ -61,7 +64,7 @@ def test_keys_survive_threads_that_make_and_tidy_at_once(tmp_path: Path) -> None
 
 def test_a_key_that_another_process_destroyed_is_forgotten_here_too(tmp_path: Path) -> None:
     keys, others = BatchKeys(tmp_path), BatchKeys(tmp_path)
-    keys.make(batch(0))
+    keys.store(batch(0), PAIR)
     assert keys.early(batch(0))
     sealed = batch(0, BatchState.SEALED)
     others.keep_only(sealed, [sealed])

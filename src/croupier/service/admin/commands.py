@@ -8,10 +8,11 @@ from pathlib import Path
 
 from croupier.plan import Plan
 from croupier.service.account_settings import OPEN_TO_ALL, AccountPolicy
-from croupier.service.admin import doctor
+from croupier.service.admin import decisions, doctor
 from croupier.service.admin import status as operations
+from croupier.service.admin.decisions import AdoptedDatabase, RetiredPlan
 from croupier.service.admin.deployment_files import DeploymentFiles, write_deployment
-from croupier.service.admin.status import PlanStatus, RetiredPlan
+from croupier.service.admin.status import PlanStatus
 from croupier.service.analyzer.app import AnalyzerApp
 from croupier.service.analyzer.parts import assemble_analyzer
 from croupier.service.analyzer.quarantine import JudgedBatch
@@ -75,12 +76,17 @@ def status(path: Path) -> PlanStatus:
 
 def judge(path: Path, leave_out: Sequence[int], take_in: Sequence[int]) -> list[JudgedBatch]:
     """Decide about batches that came to an analyzer; every batch of its plan after that."""
-    return operations.judge(read_settings(path), leave_out, take_in)
+    return decisions.judge(read_settings(path), leave_out, take_in)
 
 
 def retire(path: Path, abandon: bool) -> RetiredPlan:
     """End the plan of a shuffler before its last batch."""
-    return operations.retire(read_settings(path), abandon)
+    return decisions.retire(read_settings(path), abandon)
+
+
+def adopt(path: Path) -> AdoptedDatabase:
+    """Go on with the database of a role whose ``never-back-up`` is lost."""
+    return decisions.adopt(read_settings(path))
 
 
 def serve(role: str, path: Path, announce: Callable[[str], None]) -> None:

@@ -14,6 +14,7 @@ from croupier.errors import CroupierError
 from croupier.service import startup
 from croupier.service.account_settings import OPEN_TO_ALL, AccountPolicy
 from croupier.service.admin.service_status import TIMEOUT, ask_service, own_url
+from croupier.service.admin.status import find_lost_database
 from croupier.service.analyzer import parts as analyzer
 from croupier.service.disk_space import free_bytes, is_elsewhere
 from croupier.service.http import server
@@ -133,14 +134,18 @@ def _database(settings: Settings) -> str:
     try:
         database = Database.open_read_only(settings.database, settings.role.value)
     except EmptyDatabaseError as empty:
+        _require_in_order(find_lost_database(settings))
         return str(empty)
     try:
-        found = _set_back(settings, database)
+        _require_in_order(_set_back(settings, database))
     finally:
         database.close()
-    if found:
-        raise CheckError(f"{Reason.ROLLED_BACK.code}: {found}; see docs/deploy.md on this word")
     return f"opens, is the {settings.role.value}'s and as far as it ever was"
+
+
+def _require_in_order(set_back: str) -> None:
+    if set_back:
+        raise CheckError(f"{Reason.ROLLED_BACK.code}: {set_back}; see docs/deploy.md on this word")
 
 
 def _set_back(settings: Settings, database: Database) -> str:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from croupier.service.admin.service_status import ServiceStatus, ask_service, own_url
 from croupier.service.analyzer import parts as analyzer
-from croupier.service.analyzer.quarantine import JudgedBatch, Standing
 from croupier.service.analyzer.store import AnalyzerStore
-from croupier.service.http.reasons import Refusal
 from croupier.service.settings import Role, Settings, ShortBatchPolicy
 from croupier.service.shuffler import parts as shuffler
 from croupier.service.shuffler.batch_status import (
@@ -22,16 +19,23 @@ from croupier.service.shuffler.batch_status import (
 )
 from croupier.service.shuffler.rows import BatchRow, BatchState
 from croupier.service.shuffler.store import ShufflerStore
-from croupier.service.startup import StartError, read_checked_plan
+from croupier.service.startup import read_checked_plan
+from croupier.service.storage import progress
 from croupier.service.storage.database import Database, EmptyDatabaseError
-from croupier.service.toml_tables import SettingsError
+from croupier.service.storage.progress import ProgressFiles
 
 ROLLED_BACK = (
-    "Bring the newest copy of the database back. If there is none, end the plan at the shuffler "
-    "with: croupier retire --abandon --config FILE. Begin one that succeeds nothing then; see "
-    "docs/deploy.md on rolled-back."
+    "Bring back the newest copy of the database, or the directory never-back-up. If only the "
+    "directory is gone, and the database is the newest there is: croupier adopt --config FILE. "
+    "Else end the plan at the shuffler with: croupier retire --abandon --config FILE. Begin one "
+    "that succeeds nothing then; see docs/deploy.md on rolled-back."
 )
 
+LOST = (
+    "Bring back the newest copy of the database. If there is none, the plan is over: destroy the "
+    "keys that are left of it with: croupier retire --abandon --config FILE, at the shuffler. "
+    "Begin another plan then; see docs/deploy.md on rolled-back."
+)
 
 QUARANTINE = (
     "Find out what is special about it, then decide: croupier quarantine --config FILE --leave-out "
@@ -65,59 +69,11 @@ def status(settings: Settings) -> PlanStatus:
     try:
         database = Database.open_read_only(settings.database, settings.role.value)
     except EmptyDatabaseError:
-        return _not_begun(settings, own, peer)
+        return _not_begun(settings, own, peer, find_lost_database(settings))
     try:
         if settings.role is Role.SHUFFLER:
             return _shuffler_status(settings, shuffler.open_store(settings, database), own, peer)
         return _analyzer_status(settings, analyzer.open_store(settings, database), own, peer)
-    finally:
-        database.close()
-
-
-@dataclass(frozen=True)
-class RetiredPlan:
-    """A plan that was ended early, and how many reports of its newest batch were dropped."""
-
-    plan: str
-    dropped: int
-
-
-def retire(settings: Settings, abandon: bool = False) -> RetiredPlan:
-    """End the shuffler's plan, ``abandon`` a batch that is on its way; again changes nothing."""
-    if settings.role is not Role.SHUFFLER:
-        raise SettingsError("a plan is retired at the shuffler, these are the analyzer's settings")
-    plan = read_checked_plan(settings)
-    database = Database.open(settings.database, settings.role.value)
-    try:
-        store = shuffler.open_store(settings, database)
-        if plan.id not in {state.id for state in store.plans()}:
-            raise StartError(f"plan {plan.id} has not begun here, there is nothing to retire")
-        return RetiredPlan(plan.id, store.retire(plan.id, abandon))
-    except Refusal as refused:
-        advice = "try again in a moment, or give it up with --abandon"
-        raise StartError(f"{refused}; {advice}") from refused
-    finally:
-        database.close()
-
-
-def judge(
-    settings: Settings, leave_out: Sequence[int], take_in: Sequence[int]
-) -> list[JudgedBatch]:
-    """Decide about batches, beside a service that may be running; every batch after that."""
-    if settings.role is not Role.ANALYZER:
-        raise SettingsError("batches are judged at the analyzer, these are the shuffler's settings")
-    if both := set(leave_out) & set(take_in):
-        raise SettingsError(f"batch {min(both)} cannot be left out and taken in")
-    plan = read_checked_plan(settings)
-    database = Database.open(settings.database, settings.role.value)
-    try:
-        store = analyzer.open_store(settings, database)
-        wanted = dict.fromkeys(leave_out, Standing.LEFT_OUT) | dict.fromkeys(take_in, Standing.IN)
-        for index, standing in wanted.items():
-            store.decide_standing(plan.id, index, standing)
-        return store.judged(plan.id)
-    except Refusal as refused:
-        raise StartError(str(refused)) from refused
     finally:
         database.close()
 
@@ -127,9 +83,10 @@ def _shuffler_status(
 ) -> PlanStatus:
     plan = read_checked_plan(settings)
     known = {state.id: state for state in store.plans()}
+    set_back = store.set_back(plan.id)
     if plan.id not in known:
-        return _not_begun(settings, own, peer)
-    batch, set_back = store.current(plan.id), store.set_back(plan.id) or _told_set_back(own)
+        return _not_begun(settings, own, peer, set_back)
+    batch, set_back = store.current(plan.id), set_back or _told_set_back(own)
     lineage = describe_lineage(store.lineage(plan.id))
     facts, words = describe_batch(batch) | lineage, lineage_words(lineage)
     if known[plan.id].ended:
@@ -144,11 +101,20 @@ def _shuffler_status(
     return PlanStatus("shuffler", plan.id, answer, advice, moving, facts, own, peer)
 
 
+def find_lost_database(settings: Settings) -> str:
+    """What was noted of a plan whose database is empty or not there, in words."""
+    plan_id = read_checked_plan(settings).id
+    known = ProgressFiles(settings.keys.beside).read(plan_id)
+    return "" if known is None else progress.set_back(plan_id, None, known).detail
+
+
 def _not_begun(
-    settings: Settings, own: ServiceStatus | None, peer: ServiceStatus | None
+    settings: Settings, own: ServiceStatus | None, peer: ServiceStatus | None, set_back: str
 ) -> PlanStatus:
-    """Nothing is known of the plan here."""
-    if settings.role is Role.SHUFFLER:
+    """Nothing is known of the plan here, unless it is noted outside of the database."""
+    if set_back:
+        answer, advice = f"Rolled back, nothing goes on: {set_back}.", LOST
+    elif settings.role is Role.SHUFFLER:
         answer = "The plan has not begun: its first batch opens with the analyzer's first model."
         advice = _first_obstacle(own, peer)
     else:
@@ -193,8 +159,9 @@ def _analyzer_status(
     settings: Settings, store: AnalyzerStore, own: ServiceStatus | None, peer: ServiceStatus | None
 ) -> PlanStatus:
     plan = read_checked_plan(settings)
+    set_back = store.set_back(plan.id)
     if plan.id not in store.plans():
-        return _not_begun(settings, own, peer)
+        return _not_begun(settings, own, peer, set_back)
     published = store.newest_model(plan.id)
     facts = {
         "model_version": published.model.version,
@@ -202,7 +169,7 @@ def _analyzer_status(
         "next_batch": published.next_batch,
         "repairs": store.repairs(plan.id),
     }
-    set_back = store.set_back(plan.id) or _told_set_back(own)
+    set_back = set_back or _told_set_back(own)
     if set_back:
         answer = f"Rolled back, nothing is learnt: {set_back}."
         return PlanStatus("analyzer", plan.id, answer, ROLLED_BACK, False, facts, own, peer)

@@ -63,11 +63,16 @@ class AnalyzerStore:
         """How the database contradicts what was noted outside of it, in words; empty if not."""
         return self._steps.set_back(plan_id)
 
+    def adopt(self, plan_id: str) -> None:
+        """Go on without what was noted outside of the database, taken for the newest there is."""
+        with self._steps.adopting_step(plan_id):
+            pass
+
     # What is known
 
     def open_plan(self, plan: Plan) -> PublishedModel:
         """Begin a plan by publishing its first model; again changes nothing."""
-        with self._steps.step(plan.id, durable=True) as transaction:
+        with self._steps.first_step(plan.id, durable=True) as transaction:
             if rows.insert_plan(transaction, plan):
                 first = Analyzer(plan).model
                 rows.store_model(transaction, first, self._publish(first, ""))

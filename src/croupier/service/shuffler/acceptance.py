@@ -10,7 +10,8 @@ from secrets import token_bytes
 from croupier import wire
 from croupier.service.http.reasons import Reason
 from croupier.service.shuffler.account_marks import MARK, AccountMarks, Marker, mark_accounts
-from croupier.service.shuffler.batch_keys import BatchKey, BatchKeys
+from croupier.service.shuffler.batch_keys import BatchKeyPair, BatchKeys
+from croupier.service.shuffler.newcomer_limit import newcomers_allowed
 from croupier.service.shuffler.rows import BatchRow, BatchState, PlanRow, lock_plan, read_batch
 from croupier.service.shuffler.shuffling import CarriedSizes
 from croupier.service.storage.database import Row, Transaction
@@ -53,19 +54,20 @@ class Upload:
 class UploadRules:
     """The numbers that an upload is held against; of accounts that are new to the plan the most.
 
-    All but that last one are the plan's, and public.
+    All but that last one are the plan's, and public. Where it is None new accounts are not even
+    counted: in logs of the database that would tell which upload was of one.
     """
 
     batches: int
     participations: int
     length: int
-    newcomers: int
+    newcomers: int | None
 
 
-def upload_rules(sizes: CarriedSizes, index: int) -> UploadRules:
+def upload_rules(sizes: CarriedSizes, state: PlanRow, index: int) -> UploadRules:
     """The rules while batch ``index`` is the newest."""
     plan = sizes.plan
-    most = plan.users(index) if sizes.newcomers is None else sizes.newcomers
+    most = newcomers_allowed(sizes.newcomers, state, index)
     length = sizes.transport.length(index)
     return UploadRules(plan.schedule.batches, plan.participations, length, most)
 
@@ -74,15 +76,16 @@ def upload_rules(sizes: CarriedSizes, index: int) -> UploadRules:
 class UploadJudge:
     """Judges uploads to one plan one after the other, and remembers what it accepted.
 
-    ``digests`` has the digests of known reports by id, ``marks`` those of the uploads' accounts
-    while the batch is open, ``users`` the marks of those who are in it, ``spent`` the
-    participations by account mark.
+    ``digests`` has the digests of known reports by id, ``keys`` are those of an open batch,
+    ``marks`` those of the uploads' accounts while it is open, ``users`` the marks of those who are
+    in it, ``spent`` the participations by account mark.
     """
 
     plan: PlanRow
     batch: BatchRow
     rules: UploadRules
     digests: dict[bytes, bytes]
+    keys: BatchKeyPair | None = None
     marks: Mapping[bytes, AccountMarks] = field(default_factory=dict)
     users: set[bytes] = field(default_factory=set)
     spent: Mapping[bytes, int] = field(default_factory=dict)
@@ -124,9 +127,11 @@ class UploadJudge:
         before = self.spent.get(mine.account, 0)
         if before >= self.rules.participations:
             return Reason.PARTICIPATION_LIMIT
-        if not before and self.batch.newcomers + self.newcomers >= self.rules.newcomers:
-            return Reason.NEW_ACCOUNTS
-        self.newcomers += not before
+        most = self.rules.newcomers
+        if not before and most is not None:
+            if self.batch.newcomers + self.newcomers >= most:
+                return Reason.NEW_ACCOUNTS
+            self.newcomers += 1
         self.digests[upload.id] = upload.digest
         self.users.add(mine.user)
         self.accepted.append((upload, mine))
@@ -139,7 +144,9 @@ def accept_uploads(
     """Judge uploads to one plan in order, and keep the accepted ones."""
     plan = lock_plan(transaction, sizes.id)
     batch = read_batch(transaction, sizes.id, plan.batch)
-    judge = read_judge(transaction, plan, batch, upload_rules(sizes, batch.index), keys, uploads)
+    judge = read_judge(
+        transaction, plan, batch, upload_rules(sizes, plan, batch.index), keys, uploads
+    )
     found = [judge.judge(upload) for upload in uploads]
     store_accepted(transaction, judge, keys)
     return found
@@ -157,18 +164,11 @@ def read_judge(
     known = _find_known(transaction, batch, keys, uploads)
     if not batch.is_open:
         return UploadJudge(plan, batch, rules, known)
-    accounts = [upload.account for upload in uploads]
-    found = mark_accounts(plan.key, _open_key(batch, keys).mark, accounts)
+    pair, accounts = keys.pair(batch), [upload.account for upload in uploads]
+    found = mark_accounts(plan.key, pair.early.mark, accounts)
     users = _read_users(transaction, batch, [one.user for one in found.values()])
     spent = _read_spent(transaction, plan.id, [one.account for one in found.values()])
-    return UploadJudge(plan, batch, rules, known, found, users, spent)
-
-
-def _open_key(batch: BatchRow, keys: BatchKeys) -> BatchKey:
-    """The early key of an open batch, made with its first report."""
-    if not batch.filled:
-        keys.make(batch)
-    return keys.early(batch)
+    return UploadJudge(plan, batch, rules, known, pair, found, users, spent)
 
 
 def _find_known(
@@ -181,7 +181,7 @@ def _find_known(
     known: dict[bytes, bytes] = {}
     for index in by_batch.keys() & {newest.index, newest.index - 1}:
         batch = newest if index == newest.index else read_batch(t, newest.plan_id, index)
-        if keys.has_late(batch):
+        if batch.key_prints and not batch.is_over:
             known |= _match_digests(t, batch, keys.late(batch).mark, by_batch[index])
     return known
 
@@ -223,18 +223,27 @@ def _read_spent(t: Transaction, plan_id: str, found: Sequence[bytes]) -> dict[by
 
 def store_accepted(transaction: Transaction, filled: UploadJudge, keys: BatchKeys) -> None:
     """Store what the judge accepted, and how full the batch is."""
-    if not filled.accepted:
+    if not filled.accepted or filled.keys is None:
         return
-    batch = filled.batch
-    early, mark = keys.early(batch), keys.late(batch).mark
-    _insert_reports(
-        transaction,
-        batch,
-        [
-            (mark(one.id), mark(one.digest), mine.user, early.encrypt(mine.account + one.payload))
-            for one, mine in filled.accepted
-        ],
-        filled.newcomers,
+    early, mark = filled.keys.early, filled.keys.late.mark
+    rows = [
+        (mark(one.id), mark(one.digest), mine.user, early.encrypt(mine.account + one.payload))
+        for one, mine in filled.accepted
+    ]
+    _store_keys(transaction, filled.batch, keys, filled.keys)
+    _insert_reports(transaction, filled.batch, rows, filled.newcomers)
+
+
+def _store_keys(t: Transaction, batch: BatchRow, keys: BatchKeys, pair: BatchKeyPair) -> None:
+    """With the first report: its keys on disk, and their fingerprint in its transaction."""
+    if batch.key_prints:
+        return
+    keys.store(batch, pair)
+    t.execute(
+        "UPDATE batches SET key_prints = ? WHERE plan = ? AND batch = ?",
+        pair.prints,
+        batch.plan_id,
+        batch.index,
     )
 
 
@@ -244,11 +253,12 @@ def add_empty_reports(
     """Add reports of nobody to an open batch, under ids and marks that nobody has; how many."""
     if not payloads:
         return 0
-    early = _open_key(batch, keys)
+    pair = keys.pair(batch)
     rows = [
-        (token_bytes(MARK), token_bytes(MARK), token_bytes(MARK), early.encrypt(NOBODY + payload))
+        (*(token_bytes(MARK) for _ in range(3)), pair.early.encrypt(NOBODY + payload))
         for payload in payloads
     ]
+    _store_keys(transaction, batch, keys, pair)
     _insert_reports(transaction, batch, rows)
     transaction.execute(
         "UPDATE batches SET padded = padded + ? WHERE plan = ? AND batch = ?",

@@ -68,6 +68,30 @@ def begin_next_attempt(transaction: Transaction, batch: BatchRow) -> int:
     return dropped
 
 
+def go_on_without_keys(transaction: Transaction, batch: BatchRow) -> int:
+    """The keys of a batch were lost: begin it again if it needs them; how many were dropped.
+
+    Of a sealed batch only seeds of masks are under a key. Without it they are nobody's, so that
+    nothing of the batch can be released; and if not, uploads that are repeated are not known.
+    """
+    if batch.is_open:
+        return begin_next_attempt(transaction, batch)
+    row = transaction.one(
+        "SELECT body FROM batches WHERE plan = ? AND batch = ? AND seeds IS NOT NULL",
+        batch.plan_id,
+        batch.index,
+    )
+    if row is not None:
+        drop_attempt(transaction, batch, bytes(row[0]), 0)
+        return batch.size
+    transaction.execute(
+        "UPDATE batches SET key_prints = NULL WHERE plan = ? AND batch = ?",
+        batch.plan_id,
+        batch.index,
+    )
+    return 0
+
+
 def drop_attempt(transaction: Transaction, batch: BatchRow, body: bytes, opened: int) -> None:
     """Give up an attempt whose shares were handed on: forget its masks, and write that down."""
     dropped_attempts.record_attempt(

@@ -4,10 +4,14 @@ The *early* key hides payloads and who sent them, and is destroyed at the seal. 
 the ids by which a repeated upload is known, and seeds of masks; it is destroyed at the scrub. Both
 are on disk before the first report of the batch is acknowledged. They are never in the database, so
 that its logs, replicas and backups can be opened by nobody once the keys are gone.
+
+The database has a fingerprint of both, so that a process with another directory is told apart from
+one that shares ours.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
 from collections.abc import Iterable
@@ -25,19 +29,23 @@ from croupier.service.storage.disk import flush_directory, make_private_director
 EARLY, LATE = "early", "late"
 NONCE = 12
 HALF = 32
+PRINT = 32
 
 
 @dataclass(frozen=True, repr=False)
 class BatchKey:
-    """One key of a batch: half of it marks, half of it encrypts."""
+    """One key of a batch: half of it marks, half of it encrypts. ``print`` tells it from others."""
 
+    data: bytes
+    print: bytes
     mark: Marker
     _cipher: AESGCM
 
     @classmethod
     def of(cls, data: bytes) -> BatchKey:
         """The key in a file."""
-        return cls(make_marker(data[:HALF]), AESGCM(data[HALF:]))
+        fingerprint = hashlib.sha256(b"batch key" + data).digest()
+        return cls(data, fingerprint, make_marker(data[:HALF]), AESGCM(data[HALF:]))
 
     def encrypt(self, plain: bytes) -> bytes:
         """For the database."""
@@ -52,6 +60,24 @@ class BatchKey:
             raise Refusal(Reason.ROLLED_BACK, "a row is not of the key's batch") from error
 
 
+@dataclass(frozen=True, repr=False)
+class BatchKeyPair:
+    """Both keys of an open batch."""
+
+    early: BatchKey
+    late: BatchKey
+
+    @classmethod
+    def draw(cls) -> BatchKeyPair:
+        """New ones, that are nowhere yet."""
+        return cls(*(BatchKey.of(secrets.token_bytes(2 * HALF)) for _ in (EARLY, LATE)))
+
+    @property
+    def prints(self) -> bytes:
+        """What the database has of them."""
+        return self.early.print + self.late.print
+
+
 class BatchKeys:
     """The keys of all batches that are on their way, in one directory."""
 
@@ -59,12 +85,25 @@ class BatchKeys:
         self._directory = directory
         self._known: dict[str, BatchKey] = {}
 
-    def make(self, batch: BatchRow) -> None:
-        """The keys of an empty batch whose plan we have locked; those that are there stay."""
-        for use in (EARLY, LATE):
+    def pair(self, batch: BatchRow) -> BatchKeyPair:
+        """The keys of an open batch; of an empty one new ones, to be stored with its first report.
+
+        What a refused upload has drawn is nobody's, and never on a disk.
+        """
+        if not batch.key_prints:
+            return BatchKeyPair.draw()
+        return BatchKeyPair(self.early(batch), self.late(batch))
+
+    def store(self, batch: BatchRow, drawn: BatchKeyPair) -> None:
+        """The keys of an empty batch whose plan we have locked.
+
+        Keys that are there were stored by a transaction that was never committed.
+        """
+        for use, key in ((EARLY, drawn.early), (LATE, drawn.late)):
             name = _name(batch, use)
-            if not (self._directory / name).exists():
-                self._write(name)
+            _destroy(self._directory / name)
+            self._write(name, key.data)
+            self._known[name] = key
 
     def early(self, batch: BatchRow) -> BatchKey:
         """The key to payloads and marks, until the seal."""
@@ -74,49 +113,76 @@ class BatchKeys:
         """The key to ids and seeds, until the scrub."""
         return self._require(batch, LATE)
 
-    def has_late(self, batch: BatchRow) -> bool:
-        """Whether repeated uploads for the batch can still be known."""
-        return self._read(_name(batch, LATE)) is not None
+    def find_lost(self, batch: BatchRow) -> str:
+        """Which key that the batch needs is not in the directory, in words; empty if none."""
+        if not batch.key_prints:
+            return ""
+        for use in _uses(batch):
+            found = self._read(_name(batch, use))
+            if found is None or found.print != _print(batch, use):
+                self._known.pop(_name(batch, use), None)
+                return self._missing(batch, use, found is not None)
+        return ""
 
-    def keep_only(self, newest: BatchRow, batches: Iterable[BatchRow]) -> None:
+    def keep_only(
+        self, newest: BatchRow, batches: Iterable[BatchRow], has_ended: bool = False
+    ) -> None:
         """Destroy the keys of a plan up to its newest batch, but those that are still needed.
 
-        Keys of later ones were made by a process that is ahead of what we have read. A draft of a
-        key that is needed may be what another thread is writing.
+        Keys of later ones were made by a process that is ahead of what we have read, unless the
+        plan has ended. A draft of a key that is needed may be what another thread is writing.
         """
         needed = {_name(batch, use) for batch in batches for use in _uses(batch)}
-        files = {path.name for path in self._directory.glob(f"{newest.plan_id}.*.*.*")}
-        known = {name for name in self._known if name.startswith(f"{newest.plan_id}.")}
-        for name in files | known:
+        for name in self._names(newest.plan_id):
             is_needed = name.removesuffix(_DRAFT) in needed
-            if not is_needed and _place(name) <= (newest.index, newest.attempt):
-                _destroy(self._directory / name)
-                self._known.pop(name, None)
+            if not is_needed and (has_ended or _place(name) <= (newest.index, newest.attempt)):
+                self._destroy(name)
+
+    def destroy_all(self, plan_id: str) -> None:
+        """Of a plan whose database is gone for good."""
+        for name in self._names(plan_id):
+            self._destroy(name)
+
+    def _names(self, plan_id: str) -> set[str]:
+        """Every key of a plan, on disk and in memory."""
+        files = {path.name for path in self._directory.glob(f"{plan_id}.*.*.*")}
+        return files | {name for name in list(self._known) if name.startswith(f"{plan_id}.")}
+
+    def _destroy(self, name: str) -> None:
+        _destroy(self._directory / name)
+        self._known.pop(name, None)
 
     def _require(self, batch: BatchRow, use: str) -> BatchKey:
-        found = self._read(_name(batch, use))
-        if found is None:
-            where = f"the {use} key of batch {batch.index} is not in {self._directory}"
-            raise Refusal(Reason.ROLLED_BACK, f"{where}: it was destroyed, or not restored")
+        """The key whose fingerprint is in the database."""
+        name, expected = _name(batch, use), _print(batch, use)
+        known = self._known.get(name)
+        if known is not None and known.print == expected:
+            return known
+        found = self._read(name)
+        if found is None or found.print != expected:
+            raise Refusal(Reason.ROLLED_BACK, self._missing(batch, use, found is not None))
+        self._known[name] = found
         return found
+
+    def _missing(self, batch: BatchRow, use: str, is_other: bool) -> str:
+        what = f"the {use} key of batch {batch.index}"
+        if is_other:
+            return f"{what} in {self._directory} is another one: all processes must share one"
+        return f"{what} is not in {self._directory}: it was destroyed, lost, or is not shared"
 
     def _read(self, name: str) -> BatchKey | None:
-        found = self._known.get(name)
-        if found is None:
-            try:
-                found = BatchKey.of((self._directory / name).read_bytes())
-            except FileNotFoundError:
-                return None
-            self._known[name] = found
-        return found
+        try:
+            return BatchKey.of((self._directory / name).read_bytes())
+        except FileNotFoundError:
+            return None
 
-    def _write(self, name: str) -> None:
+    def _write(self, name: str, data: bytes) -> None:
         """Whole and durable under its name, or not there."""
         make_private_directory(self._directory)
         draft = self._directory / f"{name}{_DRAFT}"
         draft.unlink(missing_ok=True)
         with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(secrets.token_bytes(2 * HALF))
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         draft.replace(self._directory / name)
@@ -128,6 +194,11 @@ _DRAFT = ".draft"
 
 def _name(batch: BatchRow, use: str) -> str:
     return f"{batch.plan_id}.{batch.index}.{batch.attempt}.{use}"
+
+
+def _print(batch: BatchRow, use: str) -> bytes:
+    """The fingerprint that the database has of a key."""
+    return batch.key_prints[:PRINT] if use == EARLY else batch.key_prints[PRINT:]
 
 
 def _place(name: str) -> tuple[int, int]:

@@ -11,8 +11,9 @@ from croupier.service.keys.keyring import Keyring
 from croupier.service.messages import signed_documents
 from croupier.service.messages.signed_documents import Trusted
 from croupier.service.messages.transports import PlanTransport, plan_transport
-from croupier.service.settings import Role, Settings, read_secret
+from croupier.service.settings import Role, Settings, ShortBatchPolicy, read_secret
 from croupier.service.shuffler.batch_keys import BatchKeys
+from croupier.service.shuffler.newcomer_limit import explain_unfillable
 from croupier.service.shuffler.store import ShufflerStore
 from croupier.service.startup import (
     StartError,
@@ -50,6 +51,7 @@ def assemble_shuffler(settings: Settings) -> ShufflerParts:
     plan = read_checked_plan(settings)
     ring = open_keyring(settings)
     database = Database.open(settings.database, Role.SHUFFLER.value)
+    require_fillable(settings, plan, database)
     store = open_store(
         settings, database, sign=lambda body: signed_documents.sign_batch(body, ring.signer)
     )
@@ -68,6 +70,19 @@ def assemble_shuffler(settings: Settings) -> ShufflerParts:
         read_secret(token_file, "service token"),
         read_issuer_keys(settings),
     )
+
+
+def require_fillable(settings: Settings, plan: Plan, database: Database) -> None:
+    """Refuse a limit of new accounts under which a batch would wait for ever."""
+    limit = settings.accounts.new_per_batch if settings.accounts else None
+    if limit is None:
+        return
+    rules = settings.batches
+    floor = rules.floor if rules.short is ShortBatchPolicy.PAD else 1.0
+    with database.reading() as transaction:
+        found = explain_unfillable(transaction, plan, limit, floor, settings.succeeds)
+    if found:
+        raise StartError(found)
 
 
 def open_store(settings: Settings, database: Database, **options: Any) -> ShufflerStore:

@@ -87,7 +87,8 @@ def empty_batch(transaction: Transaction, batch: BatchRow) -> int:
     dropped = transaction.execute("DELETE FROM reports WHERE plan = ? AND batch = ?", *where)
     transaction.execute(
         """
-        UPDATE batches SET filled = 0, padded = 0, newcomers = 0, dropped = dropped + ?
+        UPDATE batches SET filled = 0, padded = 0, newcomers = 0, dropped = dropped + ?,
+            key_prints = NULL
         WHERE plan = ? AND batch = ?
         """,
         dropped,

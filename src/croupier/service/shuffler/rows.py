@@ -53,8 +53,9 @@ class BatchRow:
 
     ``inner_key`` is the raw public key of the analyzer that rows are sealed for, zeros if none.
     ``attempt`` is how often the batch was emptied and begun again, ``newcomers`` how many accounts
-    are in it that the plan had never counted. ``digest`` is that of what was made of it, from the
-    seal on; of shares, with that of the sum once it is ``added_up``.
+    are in it that the plan had never counted, where that has a limit. ``digest`` is that of what
+    was made of it, from the seal on; of shares, with that of the sum once it is ``added_up``.
+    ``key_prints`` are of the keys that its reports are under, from the first one on.
     """
 
     plan_id: str
@@ -71,6 +72,7 @@ class BatchRow:
     newcomers: int = 0
     digest: bytes = NO_DIGEST
     added_up: bool = False
+    key_prints: bytes = b""
 
     @property
     def room(self) -> int:
@@ -86,6 +88,11 @@ class BatchRow:
     def is_over(self) -> bool:
         """Whether nothing of it is kept any more."""
         return self.state is BatchState.SCRUBBED
+
+    @property
+    def stage(self) -> tuple[str, int, int, BatchState]:
+        """Which batch and attempt it is, and how far it has come; not how full it is."""
+        return self.plan_id, self.index, self.attempt, self.state
 
     @property
     def position(self) -> Position:
@@ -121,7 +128,7 @@ _PLAN = "SELECT id, batch, ended, predecessor, plan_key FROM plans WHERE id = ?"
 
 _BATCH = """
 SELECT plan, batch, state, size, filled, padded, dropped, model_version, model_hash, inner_key,
-    attempt, newcomers, digest, added_up
+    attempt, newcomers, digest, added_up, key_prints
 FROM batches WHERE plan = ? AND batch = ?
 """
 
@@ -162,10 +169,11 @@ def read_batch(transaction: Transaction, plan_id: str, index: int) -> BatchRow:
     if row is None:
         raise Refusal(Reason.STALE_BATCH, f"batch {index} of {plan_id} has not been opened")
     name, number, state, size, filled, padded, dropped, version, model_hash, inner, *more = row
-    attempt, newcomers, digest, added_up = more
+    attempt, newcomers, digest, added_up, prints = more
     counts = size, filled, padded, dropped
     made = (name, number, BatchState(state), *counts, version, model_hash, bytes(inner), attempt)
-    return BatchRow(*made, newcomers, bytes(digest or NO_DIGEST), bool(added_up))
+    later = bytes(digest or NO_DIGEST), bool(added_up), bytes(prints or b"")
+    return BatchRow(*made, newcomers, *later)
 
 
 def read_newest_batch(transaction: Transaction, plan_id: str) -> BatchRow:
@@ -180,10 +188,29 @@ def read_position(transaction: Transaction, plan_id: str) -> Position | None:
     return read_newest_batch(transaction, plan_id).position
 
 
-def read_batches_on_their_way(transaction: Transaction) -> list[tuple[BatchRow, list[BatchRow]]]:
-    """Of every plan the newest batch, and all of which something is still kept."""
-    plans = [plan_id for (plan_id,) in transaction.all("SELECT id FROM plans")]
-    return [(read_newest_batch(transaction, one), _read_kept(transaction, one)) for one in plans]
+@dataclass(frozen=True)
+class PlanOnItsWay:
+    """A plan's newest batch, and all of which something is still kept."""
+
+    newest: BatchRow
+    kept: tuple[BatchRow, ...]
+    ended: bool
+
+    @property
+    def stage(self) -> tuple[tuple[str, int, int, BatchState], bool]:
+        """Where it is, for as long as nothing is to be forgotten."""
+        return self.newest.stage, self.ended
+
+
+def read_plans_on_their_way(transaction: Transaction) -> list[PlanOnItsWay]:
+    """Every plan, in order of id."""
+    plans = [name for (name,) in transaction.all("SELECT id FROM plans ORDER BY id")]
+    return [_read_on_its_way(transaction, read_plan_row(transaction, name)) for name in plans]
+
+
+def _read_on_its_way(transaction: Transaction, plan: PlanRow) -> PlanOnItsWay:
+    newest = read_batch(transaction, plan.id, plan.batch)
+    return PlanOnItsWay(newest, tuple(_read_kept(transaction, plan.id)), plan.ended)
 
 
 def _read_kept(transaction: Transaction, plan_id: str) -> list[BatchRow]:

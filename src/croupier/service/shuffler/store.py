@@ -66,17 +66,47 @@ class ShufflerStore:
         self._clock = clock
         self._newcomers = newcomers
         self._known: dict[str, CarriedSizes] = {}
-        self._to_overwrite = True
+        self._overwritten: list[object] = []
+
+    # What is outside of the database
 
     def set_back(self, plan_id: str) -> str:
-        """How the database contradicts what was noted outside of it, in words; empty if not."""
-        return self._steps.set_back(plan_id)
+        """How the database contradicts what is outside of it, in words; empty if not.
+
+        It may be older than what was noted there, or its open batch under keys that are not there.
+        """
+        return self._steps.set_back(plan_id) or self._find_lost_keys(plan_id)
+
+    def _find_lost_keys(self, plan_id: str) -> str:
+        with self._database.reading() as transaction:
+            if not rows.is_known(transaction, plan_id) or _has_ended(transaction, plan_id):
+                return ""
+            batch = rows.read_newest_batch(transaction, plan_id)
+        lost = self._keys.find_lost(batch)
+        # Another process may have destroyed them in the meantime, as it should.
+        return lost if lost and self.current(plan_id).stage == batch.stage else ""
+
+    def adopt(self, plan_id: str) -> int:
+        """Go on without what was kept outside of the database, taken for the newest there is.
+
+        A batch whose keys were lost is begun again; how many reports were dropped with it.
+        """
+        with self._steps.adopting_step(plan_id) as transaction:
+            batch = rows.lock_newest_batch(transaction, plan_id)
+            lost = self._keys.find_lost(batch)
+            dropped = attempts.go_on_without_keys(transaction, batch) if lost else 0
+        self.forget()
+        return dropped
+
+    def destroy_keys(self, plan_id: str) -> None:
+        """Of a plan that was lost with its database, so that no copy of it can be opened."""
+        self._keys.destroy_all(plan_id)
 
     # Plans
 
     def open_plan(self, plan: Plan, basis: Basis) -> None:
         """Begin a plan with its first model; again with the same model changes nothing."""
-        with self._steps.step(plan.id) as transaction:
+        with self._steps.first_step(plan.id) as transaction:
             plan_lifecycle.open_plan(transaction, plan, basis)
 
     def retire(self, plan_id: str, abandon: bool = False) -> int:
@@ -86,18 +116,19 @@ class ShufflerStore:
         """
         with self._database.transaction() as transaction:
             dropped = plan_lifecycle.retire_plan(transaction, plan_id, abandon)
+            transitions.scrub_batches(transaction, plan_id)
             found = rows.read_newest_batch(transaction, plan_id).position
-        self._steps.note(plan_id, found)
+        self._steps.note_end(plan_id, found)
         self.forget()
         return dropped
 
     def succeed(self, old_id: str, plan: Plan, basis: Basis) -> None:
         """Begin the successor of an ended plan; what users have spent is carried over."""
-        with self._steps.step(plan.id) as transaction:
+        with self._steps.first_step(plan.id) as transaction:
             if self._steps.was_set_back(transaction, old_id):
                 raise Refusal(
                     Reason.ROLLED_BACK,
-                    f"{old_id} was set back, so what its users have spent is not known",
+                    f"{old_id} was set back, so that what its users have spent is not known",
                 )
             plan_lifecycle.succeed_plan(transaction, old_id, plan, basis)
 
@@ -157,17 +188,26 @@ class ShufflerStore:
 
         False if somebody reads what is to be overwritten: then it is to be tried again.
         """
-        with self._database.reading() as transaction:
-            needed = rows.read_batches_on_their_way(transaction)
-        for newest, batches in needed:
-            self._keys.keep_only(newest, batches)
-        tables = ("batches", "reports", "present", "masks")
-        self._to_overwrite = not self._database.forget(*tables)
-        return not self._to_overwrite
+        stages = self._destroy_keys()
+        done = self._database.forget("batches", "reports", "present", "masks")
+        self._overwritten = stages if done else []
+        return done
 
     def forget_again(self) -> bool:
-        """The same, if that is still to be done; once for every process in any case."""
-        return not self._to_overwrite or self.forget()
+        """The same, where that is still to be done.
+
+        Keys always: another process may have ended a plan or sealed a batch, and ours are in
+        memory. Overwriting, once a plan is further than when that was done last.
+        """
+        return self._destroy_keys() == self._overwritten or self.forget()
+
+    def _destroy_keys(self) -> list[object]:
+        """Those that nothing needs; where every plan is."""
+        with self._database.reading() as transaction:
+            found = rows.read_plans_on_their_way(transaction)
+        for plan in found:
+            self._keys.keep_only(plan.newest, plan.kept, plan.ended)
+        return ["known", *(plan.stage for plan in found)]
 
     def _carried_sizes(self, transaction: Transaction, plan_id: str) -> CarriedSizes:
         """Plans never change, so each is read once."""

@@ -42,6 +42,28 @@ class NotedSteps:
             found = self._read_position(transaction, plan_id)
         self.note(plan_id, found, durable)
 
+    @contextmanager
+    def first_step(self, plan_id: str, durable: bool = False) -> Iterator[Transaction]:
+        """The step that begins a plan; from here on it has a file."""
+        with self._database.reading() as transaction:
+            is_new = self._read_position(transaction, plan_id) is None
+        if is_new:
+            self._files.create(plan_id)
+        with self.step(plan_id, durable) as transaction:
+            yield transaction
+
+    @contextmanager
+    def adopting_step(self, plan_id: str) -> Iterator[Transaction]:
+        """A step of a plan whose file was lost: its database is taken for the newest there is."""
+        self._files.create(plan_id)
+        with self.step(plan_id, durable=True) as transaction:
+            yield transaction
+
+    def note_end(self, plan_id: str, found: Position) -> None:
+        """Note where a plan was ended; where nothing is known of it any more that stays so."""
+        if self._files.has(plan_id):
+            self.note(plan_id, found)
+
     def note(self, plan_id: str, found: Position | None, durable: bool = False) -> None:
         """Note what is committed. Where more is noted, the same database must have it by now."""
         if found is None:
@@ -62,9 +84,11 @@ class NotedSteps:
         return ""
 
     def was_set_back(self, transaction: Transaction, plan_id: str) -> bool:
-        """The same of a plan that may have ended."""
+        """The same of a plan that may have ended, or whether that is not known."""
         known, found = self._files.read(plan_id), self._read_position(transaction, plan_id)
-        return known is not None and (found is None or found < known)
+        if known is None:
+            return not self._files.has(plan_id)
+        return found is None or found < known
 
     def note_released(self, plan_id: str, batches: int) -> None:
         """So many batches were released, as somebody else has signed: none of them is open."""
@@ -75,9 +99,12 @@ class NotedSteps:
     def _require_in_order(
         self, transaction: Transaction, plan_id: str, known: Position | None
     ) -> None:
-        """Refuse a database that is older than what was noted."""
+        """Refuse a database that is older than what was noted, or of which nothing is."""
         found = self._read_position(transaction, plan_id)
-        if known is None or (found is not None and self._has_ended(transaction, plan_id)):
+        if found is not None and self._has_ended(transaction, plan_id):
             return
-        if found is None or found.contradicts(known):
+        if known is None:
+            if found is not None and not self._files.has(plan_id):
+                raise self._files.lost(plan_id)
+        elif found is None or found.contradicts(known):
             raise set_back(plan_id, found, known)

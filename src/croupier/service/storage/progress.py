@@ -2,7 +2,8 @@
 
 A database that is older than this file was set back: a backup was restored, a disk rolled back, a
 standby that lagged took over. The file is only ever behind the database, since it is written after
-a commit; so whatever it is ahead of is missing.
+a commit; so whatever it is ahead of is missing. It is made before its plan begins, so that a plan
+which has begun and has none has lost it.
 """
 
 from __future__ import annotations
@@ -51,6 +52,26 @@ class ProgressFiles:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
+    def create(self, plan_id: str) -> None:
+        """The file of a plan, with nothing in it, unless it is there."""
+        if self.has(plan_id):
+            return
+        make_private_directory(self._directory)
+        os.close(os.open(self._path(plan_id), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        flush_directory(self._directory)
+
+    def has(self, plan_id: str) -> bool:
+        """Whether there is a file, with or without anything in it."""
+        return self._path(plan_id).exists()
+
+    def lost(self, plan_id: str) -> Refusal:
+        """The refusal of a plan that has begun, where there is no file."""
+        return Refusal(
+            Reason.ROLLED_BACK,
+            f"plan {plan_id} has begun, and how far it had come is not in {self._directory}: that "
+            "was lost, is not shared, or the database was moved without it",
+        )
+
     def read(self, plan_id: str) -> Position | None:
         """The furthest position that was noted; None if there is none."""
         try:
@@ -84,15 +105,12 @@ class ProgressFiles:
 
     @contextmanager
     def _locked(self, plan_id: str) -> Iterator[int]:
-        path = self._path(plan_id)
-        fresh = not path.exists()
-        if fresh:
-            make_private_directory(self._directory)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            descriptor = os.open(self._path(plan_id), os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise self.lost(plan_id) from None
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            if fresh:
-                flush_directory(self._directory)
             yield descriptor
         finally:
             os.close(descriptor)
@@ -107,10 +125,10 @@ _BEFORE = Position(-1)
 def set_back(plan_id: str, found: Position | None, known: Position) -> Refusal:
     """The refusal of a database that is behind what was noted."""
     has = "nothing" if found is None else _words(found)
+    how = "it was lost" if found is None else "an older copy of it was restored"
     return Refusal(
         Reason.ROLLED_BACK,
-        f"the database has {has} of plan {plan_id}, it had {_words(known)}: an older copy of it "
-        "was restored",
+        f"the database has {has} of plan {plan_id}, it had {_words(known)}: {how}",
     )
 
 

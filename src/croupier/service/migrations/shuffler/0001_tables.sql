@@ -20,7 +20,9 @@ CREATE TABLE batches (
     filled BIGINT NOT NULL DEFAULT 0 CHECK (filled <= size),
     padded BIGINT NOT NULL DEFAULT 0,
     dropped BIGINT NOT NULL DEFAULT 0,
-    newcomers BIGINT NOT NULL DEFAULT 0,    -- accounts in it that the plan had never counted
+    newcomers BIGINT NOT NULL DEFAULT 0,    -- accounts in it that the plan had never counted,
+                                            -- where new_per_batch is set; 0 elsewhere
+    key_prints BYTEA,                   -- fingerprints of both keys, from the first report on
     model_version BIGINT NOT NULL,
     model_hash TEXT NOT NULL,
     inner_key BYTEA NOT NULL,           -- the analyzer's public key that rows are sealed for
