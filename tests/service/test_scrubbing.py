@@ -12,14 +12,16 @@ from urllib.parse import unquote
 
 import pytest
 
-from croupier.service.messages.transports import SharesTransport
+from croupier.plan import Plan
+from croupier.service.messages.transports import BitsTransport, SharesTransport
 from croupier.service.shuffler.acceptance import Upload
 from croupier.service.shuffler.rows import Basis
 from croupier.service.shuffler.store import ShufflerStore
 from croupier.service.storage.database import Database
 
 from .beside_the_keys import beside, shuffler_store
-from .noiseless_plans import HASHES, account, altered, begun, noiseless, released, upload
+from .noiseless_plans import HASHES, account, begun, noiseless, released, upload
+from .packed_reports import plan_of
 from .shared_batch import Sharing
 
 Places = Callable[[str], str]
@@ -75,15 +77,26 @@ def test_the_list_of_tables_is_complete(kind: str, places: Places) -> None:
 
 
 class Watched:
-    """A batch with three reports, step by step, and what can be read of it meanwhile."""
+    """A full batch, step by step, and what can be read of it meanwhile."""
 
-    def __init__(self, database: Database) -> None:
-        self.plan, self.database = noiseless(), database
+    def __init__(self, database: Database, plan: Plan | None = None) -> None:
+        self.plan, self.database = plan or noiseless(), database
         self.store = begun(database, self.plan)
         batch = self.store.current(self.plan.id)
-        first = [upload(self.plan, batch, user) for user in range(3)]
+        length = BitsTransport(self.plan).length(0)
         # Unlike anything that another test has left in the files of the same server.
-        self.sent = [altered(one, payload=token_bytes(len(one.payload))) for one in first]
+        self.sent = [
+            Upload(
+                self.plan.id,
+                batch.index,
+                batch.model_hash,
+                token_bytes(16),
+                account(user),
+                token_bytes(32),
+                token_bytes(length - 1) + bytes(1),  # a last byte may not be full of bits
+            )
+            for user in range(batch.size)
+        ]
         for one in self.sent:
             assert self.store.take([one]) == [None]
         self.keys = [file.read_bytes() for file in beside(database).glob("*.*.*.*")]
@@ -91,6 +104,13 @@ class Watched:
 
     def files_with(self, secret: bytes) -> int:
         return sum(secret in content for content in files_of(self.database))
+
+    def seen(self, *secrets: bytes) -> list[bytes]:
+        """Which of these are in any file; all files are read once."""
+        left = set(secrets)
+        for content in files_of(self.database):
+            left -= {one for one in left if one in content}
+        return [one for one in secrets if one not in left]
 
     def column(self, name: str) -> list[bytes]:
         with self.database.reading() as transaction:
@@ -108,6 +128,36 @@ def test_a_report_is_never_in_the_database_but_as_ciphertext(kind: str, places: 
     for secret in [*watched.secrets, *halves]:
         assert not watched.files_with(secret)
         assert not any(secret in value for value in contents(database))
+    database.close()
+
+
+def test_no_file_says_more_of_a_report_after_the_seal_and_after_the_scrub(
+    kind: str, places: Places
+) -> None:
+    """A PostgreSQL server keeps what it wrote, for as long as it likes: ciphertext, without keys.
+
+    Bits are counted at the seal, so that payloads are never written at all.
+    """
+    database = Database.open(places(kind), "shuffler")
+    watched = Watched(database, plan_of("vector-sum"))
+    halves = [key[start : start + 32] for key in watched.keys for start in (0, 32)]
+    contents_kept = watched.column("content")
+    assert watched.seen(*contents_kept) == contents_kept, "no file is seen"
+
+    def require_nothing() -> None:
+        secrets = [*watched.secrets, *halves]
+        assert watched.seen(*secrets) == []
+        kept = contents(database)
+        assert not any(secret in value for secret in secrets for value in kept)
+
+    assert watched.store.seal(watched.plan.id)
+    require_nothing()
+    assert list(beside(database).glob("*.early")) == []
+    assert watched.store.release(watched.plan.id)
+    watched.store.acknowledge(watched.plan.id, 0, Basis(1, HASHES[1]))
+    watched.store.scrub(watched.plan.id)
+    require_nothing()
+    assert [file.suffix for file in beside(database).iterdir()] == [".progress"]
     database.close()
 
 

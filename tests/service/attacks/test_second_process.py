@@ -15,6 +15,7 @@ from croupier.service.storage.database import Database, DatabaseError, EmptyData
 from .laboratory import USERS, laboratory
 
 LOOK = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); {}; c.close()"
+INTEGRITY = "print(c.execute('PRAGMA integrity_check').fetchall())"
 PLAN = "INSERT INTO plans (id, document, batch) VALUES (?, '{}', 0)"
 
 
@@ -94,10 +95,7 @@ def test_nothing_acknowledged_is_lost_to_a_look_and_a_kill(tmp_path: Path) -> No
         here.kill("shuffler")
         here.start("shuffler")
         assert here.filled() == taken == 100
-        integrity = look(
-            here.database("shuffler"), "print(c.execute('PRAGMA integrity_check').fetchall())"
-        )
-        assert integrity == "[('ok',)]"
+        assert look(here.database("shuffler"), INTEGRITY) == "[('ok',)]"
 
 
 def test_a_batch_is_released_once_and_its_model_kept_whoever_looks(tmp_path: Path) -> None:
@@ -119,13 +117,21 @@ def test_a_batch_is_released_once_and_its_model_kept_whoever_looks(tmp_path: Pat
         assert here.await_batch(2)["model_version"] == 2
 
 
-@pytest.mark.slow
-def test_a_plan_that_is_retired_by_another_process_takes_nothing_more(tmp_path: Path) -> None:
+def test_a_plan_that_is_retired_by_another_process_stays_so_through_a_kill(tmp_path: Path) -> None:
+    """It takes nothing more, its model stays published, and nothing opens what it had taken."""
     with laboratory(tmp_path) as here:
-        here.await_batch(0)
+        model = here.await_batch(0)["model_hash"]
         assert here.send(40) == 40
         status, words = here.command("retire")
         assert (status, "40" in words) == (0, True)
         assert here.send(10) == 0
+        here.kill("shuffler")
+        here.start("shuffler", ready=False)
+        here.await_answer("shuffler")
+        assert here.send(10) == 0
         assert here.get(f"/v1/plans/{here.plan.id}/batch").status_code == 410
-        assert "ended" in here.command("status")[1]
+        assert here.get(f"/v1/models/{model}").is_success
+        assert here.filled() == 0
+        left = here.directory("shuffler") / "never-back-up"
+        assert [file.suffix for file in left.iterdir()] == [".progress"]
+        assert look(here.database("shuffler"), INTEGRITY) == "[('ok',)]"
