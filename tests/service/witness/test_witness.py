@@ -111,6 +111,30 @@ def test_models_that_were_missed_are_followed(here: WitnessedTown) -> None:
     assert len(here.lines) == 2
 
 
+def test_a_ledger_that_is_ahead_of_the_named_model_is_signed_with_it(
+    here: WitnessedTown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mirror has the next entry a moment before the batch that names the next model opens."""
+    first = here.look()
+    assert first is not None
+    store = here.place.shuffler.parts.store
+
+    def stop(*_: object) -> None:
+        raise ConnectionError("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "acknowledge", stop)
+        with pytest.raises(ConnectionError):
+            learn(here, 0, 1)
+        between = here.look()
+    newest = here.place.analyzer.parts.store.newest_model(here.place.plan.id).model
+    after = head_of(here, newest)
+    assert between == dataclasses.replace(after, version=first.version, model=first.model)
+    here.place.carry()
+    assert here.look() == after
+    assert [json.loads(line)["content"]["version"] for line in here.lines] == [0, 0, 1]
+
+
 def test_a_witness_that_begins_late_reads_the_whole_chain(here: WitnessedTown) -> None:
     learn(here, 0, 1)
     newest = learn(here, 2, 3)
