@@ -520,12 +520,13 @@ class Simulation:
     def _require_refused(self, found: Position) -> None:
         """What has nothing to do changes nothing and need not be refused; all else is."""
         store, batch = self.processes[0], self.processes[0].current(self.plan.id)
+        opened = wire.encode_flags(np.ones(batch.size, dtype=bool))
         steps: list[Callable[[], object]] = [
             lambda: store.take([self._fresh(batch, 0)]),
             lambda: store.pad(self.plan.id, 0),
             lambda: store.drop(self.plan.id),
             lambda: store.seal(self.plan.id) and store.release(self.plan.id),
-            lambda: store.share(self.plan.id, batch.index, b"", batch.attempt),
+            lambda: store.share(self.plan.id, batch.index, opened, batch.attempt),
             lambda: store.acknowledge(self.plan.id, batch.index, Basis(9, "00" * 32)),
         ]
         for step in steps:

@@ -85,3 +85,37 @@ def test_a_restored_backup_of_the_analyzer_stops_both_and_says_so(tmp_path: Path
         assert here.send(USERS) == USERS
         here.await_blocked("shuffler")
         assert here.learnt() == 0
+        assert here.command("status")[0] == 1
+        assert here.command("doctor")[0] == 1
+
+
+@pytest.mark.slow
+def test_services_go_on_by_themselves_once_the_newest_copy_is_back(tmp_path: Path) -> None:
+    """The other one is not restarted: it asks again."""
+    with laboratory(tmp_path) as here:
+        here.await_batch(0)
+        here.back_up("analyzer", tmp_path / "older.db")
+        for batch in range(2):
+            assert here.send(USERS) == USERS
+            here.await_batch(batch + 1)
+        here.end("analyzer")
+        beside = here.directory("analyzer") / "never-back-up"
+        shutil.move(beside, tmp_path / "noted")
+        shutil.copy(here.database("analyzer"), tmp_path / "newest.db")
+        here.restore("analyzer", tmp_path / "older.db")
+        here.start("analyzer", ready=False)
+        here.await_answer("analyzer")
+        here.end("shuffler")
+        here.start("shuffler", ready=False)
+        here.await_answer("shuffler")
+        here.await_blocked("shuffler")
+        assert "Rolled back" in here.command("status")[1]
+        here.end("analyzer")
+        shutil.rmtree(beside, ignore_errors=True)
+        shutil.move(tmp_path / "noted", beside)
+        here.restore("analyzer", tmp_path / "newest.db")
+        here.start("analyzer")
+        here.services._await_ready("shuffler")
+        assert here.command("status")[0] == 0
+        assert here.send(USERS) == USERS
+        here.await_batch(3)
