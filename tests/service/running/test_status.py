@@ -129,7 +129,7 @@ def test_what_the_running_service_has_found_is_told_though_the_database_looks_we
     assert not found.moving
     assert found.answer.startswith("Rolled back, nothing is")
     assert "the analyzer has learnt from 0 batches" in found.answer
-    assert "Bring the newest copy" in found.advice
+    assert "Bring back the newest copy" in found.advice
 
 
 @pytest.mark.parametrize("role", ["shuffler", "analyzer"])
