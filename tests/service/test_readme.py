@@ -16,7 +16,6 @@ NAMED = re.findall(r"`([\w/]+(?:\.py|/))`", PAGE)
 STEPS = re.findall(r"(?m)^(\d+)\. `([\w/]+\.py)`", PAGE)
 
 BESIDE_THE_PATH = {
-    "analyzer/ledger_texts.py",
     "analyzer/metrics.py",
     "analyzer/model_age.py",
     "device/settings.py",
