@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.stamp
-FIGURES := fig1 fig2 batch-size returning ladder frontier trust horizon
+FIGURES := fig1 fig2 batch-size returning ladder frontier trust horizon drift
 
 .PHONY: run test test-slow test-browser lint bench bench-service bench-peers figures docs mutants clean
 

@@ -26,7 +26,7 @@ def plan(protocol: str = "amplified-gaussian", **changes: Any) -> Plan:
 
 
 def model(of: Plan, version: int, theta: tuple[float, ...] = (0.0, 0.0, 0.0)) -> Model:
-    first = of.policy.first_model(DIM)
+    first = of.policy.first_model
     return replace(first, plan_id=of.id, version=version, theta=np.array(theta))
 
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from croupier.contribution import Layout
 from croupier.errors import CroupierError, DocumentError
+from croupier.layouts import LightOffset, PapersLayout
 from croupier.plan import Plan
 from croupier.policies.ucb import Ucb
 from croupier.privacy.budget import Budget
@@ -54,14 +54,15 @@ sigmas = st.floats(min_value=5e-324, max_value=8e4, allow_subnormal=True)
 @given(
     sigma=sigmas,
     epsilon=st.floats(1e-9, 1e9),
-    weight=st.floats(1e-3, 1e3),
+    norm=st.floats(1e-3, 1e3),
+    value=st.floats(1e-6, 1 - 1e-6),
     low=st.floats(-1e300, 0.0),
 )
 def test_every_float_of_a_plan_survives_the_document(
-    sigma: float, epsilon: float, weight: float, low: float
+    sigma: float, epsilon: float, norm: float, value: float, low: float
 ) -> None:
     made = plan("amplified-gaussian")
-    layout = replace(made.layout, scaled=True, weight=weight, reward_range=(low, 1.0))
+    layout = LightOffset(4, norm, (low, 1.0), constant=(2, -value * norm))
     releases = (AmplifiedGaussianRelease(layout, 20, sigma),)
     mechanism = AmplifiedGaussian(layout, made.schedule, releases)
     raw = replace(made, mechanism=mechanism, budget=Budget(epsilon, 1e-300))
@@ -73,10 +74,10 @@ def test_every_float_of_a_plan_survives_the_document(
 
 
 def test_the_id_of_a_plan_is_the_same_everywhere_and_always() -> None:
-    layout, sizes = Layout(2), FixedBatches(10, 100)
+    layout, sizes = PapersLayout(2), FixedBatches(10, 100)
     mechanism = Noiseless(layout, sizes, (NoiselessRelease(layout, 10),))
-    policy = Ucb(1.0, False, 2.5, 1.0, 0.125, 10, 1.0, 0.0)
-    assert Plan(mechanism, policy, Terms("theorem")).id == "e8e22e55b60ba1b93021900cc945c241"
+    policy = Ucb(1.0, False, 2.5, 1.0, 0.125, 10, 1.0, 0.0, 2)
+    assert Plan(mechanism, policy, Terms("theorem")).id == "3e15d4ae4ca9b396dc610a2ebaa3ea89"
 
 
 INGREDIENTS: dict[str, Any] = {
@@ -121,7 +122,12 @@ ALTERED: dict[tuple[str | int, ...], Any] = {
     ("policy_parameters", "batches"): 1,
     ("policy_parameters", "matrix_noise"): 1.0,
     ("policy_parameters", "noise_bound"): 0.0,
-    ("dim",): 5,
+    ("policy_parameters", "features"): 3,
+    ("layout", "name"): "light-offset",
+    ("layout", "dim"): 5,
+    ("layout", "feature_norm"): 2.0,
+    ("layout", "reward_range"): [0.0, 2.0],
+    ("layout", "constant_feature"): [0, 0.5],
     ("horizon",): 1000,
     ("budget",): None,
     ("budget", "epsilon"): 0.5,
@@ -129,6 +135,7 @@ ALTERED: dict[tuple[str | int, ...], Any] = {
     ("schedule", "name"): "growing",
     ("schedule", "first"): 10,
     ("schedule", "exponent"): 1.5,
+    ("schedule", "most"): 30,
     ("releases", 0, "users"): 21,
     ("releases", 0, "parameters", "noise_bits"): 1,
     ("releases", 0, "parameters", "grid"): 2.0,
@@ -141,11 +148,6 @@ ALTERED: dict[tuple[str | int, ...], Any] = {
     ("levels",): 3,
     ("publication", "name"): "rare",
     ("publication", "growth"): 4.0,
-    ("constant_feature",): [0, 0.5],
-    ("scaled",): True,
-    ("weight",): 0.5,
-    ("feature_norm",): 2.0,
-    ("reward_range",): [0.0, 2.0],
 }
 
 
@@ -177,13 +179,21 @@ def test_every_part_of_the_content_is_in_the_table_of_alterations() -> None:
         (("policy_parameters", "noise_bound"), math.inf),
         (("policy_parameters", "regularizer"), "large"),
         (("policy_parameters", "surplus"), 1),
-        (("dim",), "five"),
-        (("dim",), 0),
+        (("layout",), None),
+        (("layout", "name"), "scaled"),
+        (("layout", "name"), ["papers"]),
+        (("layout", "weight"), 0.6),
+        (("layout", "dim"), "five"),
+        (("layout", "dim"), 0),
         (("releases",), []),
         (("releases", 0, "parameters"), {}),
         (("releases", 0, "parameters", "grid"), math.inf),
         (("budget", "epsilon"), -1.0),
-        (("reward_range",), [0.0]),
+        (("layout", "reward_range"), [0.0]),
+        (("layout", "reward_range"), None),
+        (("layout", "constant_feature"), [0]),
+        (("layout", "constant_feature"), [0, 0.5, 1]),
+        (("layout", "constant_feature"), [9, 0.5]),
         (("schedule",), None),
         (("protocol",), ["vector-sum"]),
     ],

@@ -20,7 +20,9 @@ from scipy.stats import chi2
 
 import croupier
 from croupier.coins import Coins, SeededCoins, SystemCoins
-from croupier.contribution import UNIT, Layout, contribution
+from croupier.contribution import contribution
+from croupier.fixed_point import UNIT
+from croupier.layouts import Layout, LightOffset, PapersLayout
 from croupier.protocols import amplified_gaussian, vector_release
 from croupier.protocols.amplified_gaussian import AmplifiedGaussianRelease
 from croupier.protocols.base import Floats, ShuffleRelease
@@ -28,7 +30,7 @@ from croupier.protocols.releases import gaussian_finish
 from croupier.protocols.tree_release import ConcurrentTreeRelease
 from croupier.protocols.vector_release import VectorSumRelease
 
-LAYOUT = Layout(3)
+LAYOUT = LightOffset(3)
 WHOLE = 2**56
 RELEASES = [
     VectorSumRelease(LAYOUT, 4, 5.5, 13, 0.5),
@@ -218,17 +220,20 @@ def test_rounding_up_is_a_carry(numerator: int, draw: int) -> None:
 @pytest.mark.parametrize(("draw", "ones"), [(0, 1), (2**16, 1), (2**16 + 1, 0), (WHOLE - 1, 0)])
 def test_one_unit_above_the_end_rounds_up_with_its_exact_chance(draw: int, ones: int) -> None:
     grid = 1 + 2.0**-16
-    made = VectorSumRelease(Layout(1, scaled=False), 1, grid, 0, 0.5)
+    made = VectorSumRelease(PapersLayout(1), 1, grid, 0, 0.5)
     row = made.layout.low + UNIT
     sent = made.randomize(row, Scripted([draw, 0, draw, 0]))
     assert [int(part.sum()) for part in sent.values()] == [ones, ones]
 
 
+@pytest.mark.parametrize(
+    "layout", [LAYOUT, LightOffset(3, constant=(1, -0.6)), PapersLayout(3)], ids=str
+)
 @pytest.mark.parametrize("grid", [2.0**-16, 0.75, 5.5, 9.0, 1000.25])
-def test_the_ends_of_every_range_fit_their_bits(grid: float) -> None:
-    made = VectorSumRelease(LAYOUT, 1, grid, 2, 0.5)
-    most = made.randomize(LAYOUT.high, Scripted([0, 3] * LAYOUT.size))
-    least = made.randomize(LAYOUT.low, Scripted([WHOLE - 1, 0] * LAYOUT.size))
+def test_the_ends_of_every_range_fit_their_bits(grid: float, layout: Layout) -> None:
+    made = VectorSumRelease(layout, 1, grid, 2, 0.5)
+    most = made.randomize(layout.high, Scripted([0, 3] * layout.size))
+    least = made.randomize(layout.low, Scripted([WHOLE - 1, 0] * layout.size))
     assert all(part.all() for part in most.values())
     assert not any(part.any() for part in least.values())
 
@@ -278,7 +283,7 @@ def test_a_deployed_report_has_the_stated_variance_around_the_data() -> None:
     reports = [made.randomize(row, SystemCoins()) for _ in range(runs)]
     sent = np.array([np.concatenate([part[0] for part in one.values()]) for one in reports])
     scaled = (sent * UNIT - row) / made.sigma
-    # Fresh system randomness in every run: two-sided false-alarm rate 2e-9, then 9 * 2e-9.
+    # Fresh system randomness in every run: two-sided false-alarm rate 2e-9, then 13 * 2e-9.
     assert 1e-9 < chi2.sf(np.sum(scaled**2), scaled.size) < 1 - 1e-9
     assert np.abs(scaled.mean(axis=0)).max() * math.sqrt(runs) < 6
 
@@ -286,6 +291,6 @@ def test_a_deployed_report_has_the_stated_variance_around_the_data() -> None:
 def test_deployed_reports_never_repeat() -> None:
     made, row = RELEASES[2], np.zeros(LAYOUT.size)
     first, second = (made.randomize(row, SystemCoins()) for _ in range(2))
-    # Two of 2^39 and more likely values agree in one of 9 coordinates with chance below 1e-10.
+    # Two of 2^39 and more likely values agree in one of 13 coordinates with chance below 1e-10.
     assert not np.any(first["vector"] == second["vector"])
     assert not np.any(first["matrix"] == second["matrix"])

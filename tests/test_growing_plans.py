@@ -29,7 +29,7 @@ def test_bits_stay_few_and_the_grid_grows_with_the_batch() -> None:
     releases = plan("vector-sum", honest_fraction=1.0).mechanism.releases
     grids = [release.parameters["grid"] for release in releases[:-1]]
     assert grids == sorted(grids)
-    floor = 4.5**0.5 / mu_of(2.0, 1e-4)
+    floor = 1.125**0.5 / mu_of(2.0, 1e-4)
     assert all(release.noise_std <= 1.05 * floor * (1 + 1e-9) for release in releases)
 
 

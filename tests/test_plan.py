@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from croupier.contribution import Layout
 from croupier.errors import GuaranteeError, UnknownNameError
+from croupier.layouts import PapersLayout
 from croupier.plan import Plan
 from croupier.privacy.budget import Budget
 from croupier.schedules import FixedBatches
@@ -126,7 +126,7 @@ def test_no_budget_is_taken_where_nothing_is_private() -> None:
 
 def test_the_papers_calibrations_use_the_papers_layout_and_schedule() -> None:
     made = plan(reward_range=(-1.0, 3.0))
-    assert made.layout == Layout(5, False, 1.0, 1.0, (-1.0, 3.0))
+    assert made.layout == PapersLayout(5, reward_range=(-1.0, 3.0))
     assert made.schedule == FixedBatches(20, 1000)
     assert made.budget == Budget(1.0, 0.1)
     assert [made.users(index) for index in (0, 3, 49)] == [20, 20, 20]

@@ -220,7 +220,7 @@ def test_unit_vectors_of_32_bits_are_unit_vectors() -> None:
     assert (np.linalg.norm(drawn.astype(float), axis=1) > 1 + 1e-9).mean() > 0.3
     checked_features(layout, drawn)
     rows = np.array([contribution(layout, row, 1.0) for row in drawn[:200]])
-    assert np.linalg.norm(rows[:, :3], axis=1).max() <= 1
+    assert np.linalg.norm(rows[:, :4], axis=1).max() <= 0.5
     with pytest.raises(ValueError, match="norm at most"):
         checked_features(layout, [1 + 3e-6, 0.0, 0.0])
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,14 +9,16 @@ import pytest
 from numpy.typing import NDArray
 
 from croupier.coins import Coins
-from croupier.contribution import UNIT, Layout
 from croupier.errors import ProtocolError
+from croupier.fixed_point import UNIT
+from croupier.layouts import Layout, LightOffset, PapersLayout
 from croupier.privacy.budget import Budget
 from croupier.privacy.guarantee import Guarantee, gaussian
 from croupier.protocols.amplified_gaussian import AmplifiedGaussian, AmplifiedGaussianRelease
 from croupier.protocols.base import (
     Floats,
     FreshNoise,
+    Part,
     Protocol,
     RunningSum,
     ShuffleRelease,
@@ -40,7 +42,7 @@ from croupier.testing.promises import PROMISES
 
 USERS = 8
 SCHEDULE = FixedBatches(USERS, 10 * USERS)
-SCALED, UNSCALED = Layout(2), Layout(2, scaled=False)
+LIGHT, DECLARED, PAPERS = LightOffset(2), LightOffset(3, constant=(1, 0.6)), PapersLayout(2)
 FEW = 500
 
 
@@ -53,7 +55,7 @@ def protocol_of(release: ShuffleRelease, base: type[Protocol] | None = None) -> 
     return made
 
 
-def bits(layout: Layout = SCALED, bias: float = 0.5, noise_bits: int = 11) -> VectorSum:
+def bits(layout: Layout = LIGHT, bias: float = 0.5, noise_bits: int = 11) -> VectorSum:
     release = VectorSumRelease(layout, USERS, 5.5, noise_bits, bias)
     return VectorSum(layout, SCHEDULE, (release,))
 
@@ -64,7 +66,7 @@ def broken(protocol: Protocol, trials: int = FEW, seed: int = 0) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("layout", [SCALED, UNSCALED], ids=["scaled", "unscaled"])
+@pytest.mark.parametrize("layout", [LIGHT, DECLARED, PAPERS], ids=str)
 @pytest.mark.parametrize("bias", [0.5, 0.25])
 def test_vector_sum_keeps_every_promise(layout: Layout, bias: float) -> None:
     report = check_protocol(bits(layout, bias), trials=1000)
@@ -76,20 +78,20 @@ def test_vector_sum_without_noise_bits_keeps_every_promise() -> None:
     check_protocol(bits(noise_bits=0), trials=FEW)
 
 
-@pytest.mark.parametrize("layout", [SCALED, UNSCALED, Layout(3), Layout(1)], ids=str)
+@pytest.mark.parametrize("layout", [LIGHT, PAPERS, LightOffset(3), LightOffset(1)], ids=str)
 def test_amplified_gaussian_keeps_every_promise(layout: Layout) -> None:
     release = AmplifiedGaussianRelease(layout, USERS, 0.7)
     check_protocol(AmplifiedGaussian(layout, SCHEDULE, (release,)))
 
 
-@pytest.mark.parametrize("layout", [SCALED, UNSCALED], ids=["scaled", "unscaled"])
+@pytest.mark.parametrize("layout", [LIGHT, DECLARED, PAPERS], ids=str)
 def test_noiseless_keeps_every_promise(layout: Layout) -> None:
     check_protocol(Noiseless(layout, SCHEDULE, (NoiselessRelease(layout, USERS),)))
 
 
 def tree(kind: type[ConcurrentTree] = ConcurrentTree) -> ConcurrentTree:
-    release = ConcurrentTreeRelease(SCALED, 3, (3, 6), (3.5, 5.25), (9, 5))
-    return kind(SCALED, FixedBatches(3, 12), (release,))
+    release = ConcurrentTreeRelease(LIGHT, 3, (3, 6), (3.5, 5.25), (9, 5))
+    return kind(LIGHT, FixedBatches(3, 12), (release,))
 
 
 def test_a_concurrent_tree_keeps_every_promise() -> None:
@@ -101,7 +103,7 @@ def test_a_concurrent_tree_keeps_every_promise() -> None:
 def test_a_concurrent_tree_of_growing_batches_keeps_every_promise() -> None:
     terms = Terms("certified", levels=2)
     check_protocol(
-        ConcurrentTree.calibrate(Budget(2.0, 1e-3), SCALED, GrowingBatches(3, 40), terms),
+        ConcurrentTree.calibrate(Budget(2.0, 1e-3), LIGHT, GrowingBatches(3, 40), terms),
         trials=1000,
     )
 
@@ -116,7 +118,7 @@ class ForgetsOpenNodes(ConcurrentTree):
 class LastBatches(Collector):
     def add(self, index: int, contributions: Floats) -> Floats:
         parts = super().add(index, contributions)
-        return parts[..., : SCALED.size * (1 + index % 2)]
+        return parts[..., : LIGHT.size * (1 + index % 2)]
 
 
 class ClosesEarly(ConcurrentTree):
@@ -147,14 +149,14 @@ def test_a_tree_that_mixes_up_its_nodes_is_caught(kind: type[ConcurrentTree], pr
 
 def test_faultless_protocols_pass_at_any_seed() -> None:
     # 12 checks of false-alarm rate 1e-6 each.
-    release = AmplifiedGaussianRelease(SCALED, USERS, 0.7)
+    release = AmplifiedGaussianRelease(LIGHT, USERS, 0.7)
     for seed in range(12):
-        check_protocol(AmplifiedGaussian(SCALED, SCHEDULE, (release,)), seed=seed, trials=FEW)
+        check_protocol(AmplifiedGaussian(LIGHT, SCHEDULE, (release,)), seed=seed, trials=FEW)
 
 
 def test_p_values_of_a_faultless_protocol_are_not_all_small() -> None:
-    release = AmplifiedGaussianRelease(SCALED, USERS, 0.7)
-    report = check_protocol(AmplifiedGaussian(SCALED, SCHEDULE, (release,)), trials=FEW)
+    release = AmplifiedGaussianRelease(LIGHT, USERS, 0.7)
+    report = check_protocol(AmplifiedGaussian(LIGHT, SCHEDULE, (release,)), trials=FEW)
     laws = [finding.statistic for finding in report.findings if finding.promise in LAWS]
     assert min(laws) > FALSE_ALARM
     assert max(laws) > 0.01
@@ -195,26 +197,26 @@ class WeighedByPosition(AmplifiedGaussianRelease):
 
 
 def test_half_the_noise_bits_in_the_shortcut_are_caught() -> None:
-    text = broken(protocol_of(HalfTheNoise(SCALED, USERS, 5.5, 12, 0.5)))
+    text = broken(protocol_of(HalfTheNoise(LIGHT, USERS, 5.5, 12, 0.5)))
     assert "sample_sum has the variance of the real path" in text
     assert "unbiased" not in text
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_shortcut_with_a_fifth_less_noise_is_caught(seed: int) -> None:
-    text = broken(protocol_of(QuietShortcut(SCALED, USERS, 0.7)), trials=2000, seed=seed)
+    text = broken(protocol_of(QuietShortcut(LIGHT, USERS, 0.7)), trials=2000, seed=seed)
     assert "sample_sum has the variance of the real path" in text
     assert "blind" not in text
 
 
 def test_an_analyzer_that_shifts_once_is_caught() -> None:
-    text = broken(protocol_of(ShiftedOnce(SCALED, USERS, 5.5, 11, 0.5)))
+    text = broken(protocol_of(ShiftedOnce(LIGHT, USERS, 5.5, 11, 0.5)))
     assert "the analyzer is unbiased" in text
     assert "blind" not in text
 
 
 def test_an_analyzer_that_reads_the_order_is_caught() -> None:
-    text = broken(protocol_of(WeighedByPosition(SCALED, USERS, 0.7)))
+    text = broken(protocol_of(WeighedByPosition(LIGHT, USERS, 0.7)))
     assert "the analyzer is blind to the order of messages" in text
     assert "the analyzer is unbiased" not in text
 
@@ -329,18 +331,18 @@ class NothingStated(AmplifiedGaussianRelease):
 @pytest.mark.parametrize(
     ("release", "promise"),
     [
-        (SharedNoise(SCALED, USERS, 0.7), "correlations of the real path"),
-        (WrongShape(SCALED, USERS, 0.7), "distribution of the real path"),
-        (OneTrial(SCALED, USERS, 0.7), "keeps leading axes"),
-        (LengthTells(SCALED, USERS, 5.5, 11, 0.5), "the same size whatever the data"),
-        (OwnRandomness(SCALED, USERS, 0.7), "randomness comes from its coins"),
-        (Flat(SCALED, USERS, 0.7), "rows in named channels"),
-        (Understated(SCALED, USERS, 0.7), "the noise is at most noise_std"),
-        (Overstated(SCALED, USERS, 0.7), "the noise is at least privacy_noise_std"),
-        (CountsOnce(SCALED, USERS, 5.5, 11, 0.5), "counts of reports add up"),
-        (CountsInHalves(SCALED, USERS, 5.5, 11, 0.5), "counts of reports add up"),
-        (SettlesForOne(SCALED, USERS, 5.5, 11, 0.5), "settled from counts"),
-        (NothingStated(SCALED, USERS, 0.7), "noise and report size are stated"),
+        (SharedNoise(LIGHT, USERS, 0.7), "correlations of the real path"),
+        (WrongShape(LIGHT, USERS, 0.7), "distribution of the real path"),
+        (OneTrial(LIGHT, USERS, 0.7), "keeps leading axes"),
+        (LengthTells(LIGHT, USERS, 5.5, 11, 0.5), "the same size whatever the data"),
+        (OwnRandomness(LIGHT, USERS, 0.7), "randomness comes from its coins"),
+        (Flat(LIGHT, USERS, 0.7), "rows in named channels"),
+        (Understated(LIGHT, USERS, 0.7), "the noise is at most noise_std"),
+        (Overstated(LIGHT, USERS, 0.7), "the noise is at least privacy_noise_std"),
+        (CountsOnce(LIGHT, USERS, 5.5, 11, 0.5), "counts of reports add up"),
+        (CountsInHalves(LIGHT, USERS, 5.5, 11, 0.5), "counts of reports add up"),
+        (SettlesForOne(LIGHT, USERS, 5.5, 11, 0.5), "settled from counts"),
+        (NothingStated(LIGHT, USERS, 0.7), "noise and report size are stated"),
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, str) else "",
 )
@@ -360,8 +362,11 @@ class Forgetful(AmplifiedGaussian):
 
 
 class LastOnly(FreshNoise):
-    def add(self, index: int, sums: Floats) -> tuple[Floats, float]:
-        return sums, super().add(index, sums)[1]
+    def part(self, index: int, sums: Floats) -> Part:
+        return replace(super().part(index, sums), start=0)
+
+    def starts(self, stop: int) -> tuple[int, ...]:
+        return (0,)
 
 
 class Boastful(AmplifiedGaussian):
@@ -372,9 +377,9 @@ class Boastful(AmplifiedGaussian):
 
 
 class OneVariance(FreshNoise):
-    def add(self, index: int, sums: Floats) -> tuple[Floats, float]:
-        total, variance = super().add(index, sums)
-        return total, variance / (index + 1)
+    def part(self, index: int, sums: Floats) -> Part:
+        found = super().part(index, sums)
+        return replace(found, variance=found.variance if index == 0 else 0.0)
 
 
 class BetterTwice(AmplifiedGaussian):
@@ -458,7 +463,7 @@ class Unrestored(AmplifiedGaussian):
     ],
 )
 def test_a_faulty_protocol_is_caught(base: type[Protocol], promise: str) -> None:
-    release = AmplifiedGaussianRelease(SCALED, USERS, 0.7)
+    release = AmplifiedGaussianRelease(LIGHT, USERS, 0.7)
     text = broken(protocol_of(release, base))
     # A planted curve may miss its budgets too; nothing else may be blamed.
     blamed = [line for line in text.split("\n- ")[1:] if "meets its budget" not in line]
@@ -484,7 +489,7 @@ class LooseProtocol(Noiseless):
 
 
 def test_a_release_that_is_not_a_value_is_caught() -> None:
-    assert "frozen values" in broken(LooseProtocol(SCALED, SCHEDULE, (Loose(SCALED, USERS),)))
+    assert "frozen values" in broken(LooseProtocol(LIGHT, SCHEDULE, (Loose(LIGHT, USERS),)))
 
 
 class Raises(AmplifiedGaussianRelease):
@@ -493,20 +498,20 @@ class Raises(AmplifiedGaussianRelease):
 
 
 def test_a_check_that_ends_in_an_error_names_promise_and_error() -> None:
-    text = broken(protocol_of(Raises(SCALED, USERS, 0.7)))
+    text = broken(protocol_of(Raises(LIGHT, USERS, 0.7)))
     assert "the analyzer is unbiased (the check ended in KeyError('no such channel'))" in text
     assert "the analyzer is blind to the order of messages (the check ended in KeyError" in text
 
 
 def test_all_broken_promises_are_raised_together() -> None:
-    text = broken(protocol_of(WeighedByPosition(SCALED, USERS, 0.7), Speechless))
+    text = broken(protocol_of(WeighedByPosition(LIGHT, USERS, 0.7), Speechless))
     assert "blind to the order" in text
     assert "the reason for none" in text
 
 
 def test_a_report_says_what_was_checked() -> None:
-    release = NoiselessRelease(SCALED, USERS)
-    report = check_protocol(Noiseless(SCALED, SCHEDULE, (release,)), trials=FEW)
+    release = NoiselessRelease(LIGHT, USERS)
+    report = check_protocol(Noiseless(LIGHT, SCHEDULE, (release,)), trials=FEW)
     assert str(report).startswith("protocol Noiseless:\n- kept: the name is a stable string (0)")
     assert "smallest p-value" in str(report)
 
@@ -584,5 +589,5 @@ class LosesParts(NoiselessRelease):
 
 
 def test_parts_that_do_not_add_up_to_the_batch_are_caught() -> None:
-    lossy = Noiseless(SCALED, SCHEDULE, (LosesParts(SCALED, USERS),))
+    lossy = Noiseless(LIGHT, SCHEDULE, (LosesParts(LIGHT, USERS),))
     assert "partial and finish have the distribution of sample_sum" in broken(lossy)

@@ -13,8 +13,8 @@ import pytest
 
 from croupier.analyzer import Analyzer
 from croupier.client import Client
-from croupier.contribution import Layout
 from croupier.errors import UnknownNameError
+from croupier.layouts import Layout, LightOffset, PapersLayout
 from croupier.plan import Plan
 from croupier.protocols import registry
 from croupier.schedules import FixedBatches
@@ -99,7 +99,9 @@ def test_it_is_found_in_a_fresh_process(metadata: Path) -> None:
     assert done.stdout == "True True\n"
 
 
-@pytest.mark.parametrize("layout", [Layout(2), Layout(3, scaled=False)], ids=["scaled", "unscaled"])
+@pytest.mark.parametrize(
+    "layout", [LightOffset(2), LightOffset(3, constant=(0, 0.5)), PapersLayout(3)], ids=str
+)
 @pytest.mark.parametrize("bit_epsilon", [0.3, 2.0])
 def test_it_keeps_every_promise(installed: Any, layout: Layout, bit_epsilon: float) -> None:
     release = installed.BitRelease(layout, 8, bit_epsilon)
@@ -124,7 +126,7 @@ def test_returning_users_share_the_budget() -> None:
 
 
 def test_the_likelihood_ratio_of_a_bit_is_the_one_it_claims(installed: Any) -> None:
-    release = installed.BitRelease(Layout(2), 8, 1.5)
+    release = installed.BitRelease(LightOffset(2), 8, 1.5)
     ends = np.array([release.layout.low, release.layout.high])
     chances = release.chance(ends)
     assert np.log(chances[1] / chances[0]) == pytest.approx(1.5)

@@ -21,8 +21,9 @@ carries their mean. Who sees what, and what is proved: ``plan.guarantees()`` and
 
 from croupier.analyzer import Analyzer
 from croupier.client import Client
-from croupier.contribution import Layout, contribution
+from croupier.contribution import contribution
 from croupier.errors import CroupierError, GuaranteeError
+from croupier.layouts import Layout
 from croupier.model import Model, ReleasedSums
 from croupier.plan import Plan
 from croupier.privacy.budget import Budget

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,8 @@ from croupier.errors import RefusedError
 from croupier.model import Model, ReleasedSums
 from croupier.plan import Plan
 from croupier.plausibility import Plausibility, examine
-from croupier.protocols.base import RunningSum, require_protocol
+from croupier.protocols.base import Part, RunningSum, require_protocol
+from croupier.protocols.running_sums import Fold
 from croupier.protocols.selected_sums import SelectedSums, alone
 from croupier.shuffler import Batch
 
@@ -29,14 +31,12 @@ class Analyzer:
             if self.left_out
             else self._protocol.running_sum()
         )
-        self._before = ReleasedSums(
-            np.zeros(plan.layout.dim), np.zeros((plan.layout.dim,) * 2), 0, 0, 0.0
-        )
-        first = plan.policy.first_model(plan.layout.dim)
-        self._model = replace(first, plan_id=plan.id)
+        learner = Learner(plan, self._running)
+        self._known = learner.known()
+        self._totals = learner.totals()
+        self._model = replace(plan.policy.first_model, plan_id=plan.id)
         self._repairs = self._model.repairs
         self._batch = 0
-        self._users = 0
 
     @classmethod
     def resume(
@@ -50,7 +50,7 @@ class Analyzer:
         """The analyzer after the batches of these sums, with the model that it has published."""
         analyzer = cls(plan, left_out)
         for index, sums in enumerate(released):
-            analyzer._sums(index, sums)
+            analyzer._add(index, sums)
         analyzer._model, analyzer._repairs = model, repairs
         return analyzer
 
@@ -89,17 +89,8 @@ class Analyzer:
         found = alone(self._protocol, index, released)
         if found is None:
             return None
-        (own, variance), users, before = found, self._plan.users(index), self._before
-        noise = before.noise_variance + variance
-        batch = running_sums(self._plan, own, variance, 1, users)
-        after = ReleasedSums(
-            before.vector + batch.vector,
-            before.matrix + batch.matrix,
-            before.users + users,
-            index + 1,
-            noise,
-        )
-        return examine(self._plan.layout, before, batch, after)
+        own = part_sums(self._plan, Part(index, index + 1, *found))
+        return examine(self._plan.layout, self._totals.state, own)
 
     def learn(self, index: int, released: np.ndarray, renew: bool = False) -> Model:
         """The same from what was analysed of the batch, unless it is one of those left out.
@@ -108,31 +99,57 @@ class Analyzer:
         batches that are in are others than before.
         """
         self._expect(index)
-        sums = self._sums(index, released)
+        known = self._add(index, released)
         if index in self.left_out and not renew:
             fresh = replace(self._model, version=self._batch)
         else:
-            fresh = self._plan.policy.model(sums)
+            fresh = self._plan.policy.model(known)
             self._repairs += fresh.repairs
         if renew or self._plan.publication.due(self._model, fresh):
-            self._model = replace(fresh, plan_id=self._plan.id, previous=self._model.hash)
+            self._model = replace(
+                fresh, version=self._batch, plan_id=self._plan.id, previous=self._model.hash
+            )
         return self._model
 
     def _expect(self, index: int) -> None:
         if index != self._batch:
             raise RefusedError(f"batch {index} came, {self._batch} is next")
 
-    def _sums(self, index: int, released: np.ndarray) -> ReleasedSums:
-        total, variance = self._running.add(index, released)
-        self._users += 0 if index in self.left_out else self._plan.users(index)
+    def _add(self, index: int, released: np.ndarray) -> Any:
+        """What is known with the next batch, unless it is left out."""
+        part = self._running.part(index, released)
         self._batch = index + 1
-        self._before = running_sums(self._plan, total, variance, self._batch, self._users)
-        return self._before
+        self._totals.add(part, self._batch)
+        return self._known.add(part, self._batch)
 
 
-def running_sums(
-    plan: Plan, total: np.ndarray, variance: float, batches: int, users: int
-) -> ReleasedSums:
-    """The running totals ``(..., size)`` in the form that policies read."""
-    vector, matrix = plan.layout.decode(total)
-    return ReleasedSums(vector, matrix, users, batches, variance)
+@dataclass(frozen=True)
+class Learner:
+    """Folds of the sums that a mechanism releases."""
+
+    plan: Plan
+    running: RunningSum
+
+    def known(self) -> Fold[Any]:
+        """What the plan's policy knows."""
+        policy = self.plan.policy
+        return Fold(
+            self.running,
+            policy.start(),
+            lambda known, part: policy.learn(known, part_sums(self.plan, part)),
+        )
+
+    def totals(self) -> Fold[ReleasedSums]:
+        """The sums of all users so far."""
+        size = self.plan.layout.size
+        nothing = part_sums(self.plan, Part(0, 0, np.zeros(size), 0.0))
+        return Fold(
+            self.running, nothing, lambda known, part: known.plus(part_sums(self.plan, part))
+        )
+
+
+def part_sums(plan: Plan, part: Part) -> ReleasedSums:
+    """A released sum ``(..., size)`` in the form that policies read."""
+    users = plan.schedule.users(part.start, part.stop)
+    moments = plan.layout.decode(part.sums, users)
+    return ReleasedSums(moments.vector, moments.matrix, users, part.stop, part.variance)

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from croupier.arguments import whole
 from croupier.coins import Coins, SystemCoins
-from croupier.contribution import checked_constant, checked_features, contribution, unit_features
+from croupier.contribution import checked_constant, checked_features, contribution
 from croupier.errors import RefusedError
 from croupier.model import Model
 from croupier.plan import Plan
@@ -23,7 +23,7 @@ class Client:
         self._plan = plan
         self._protocol = require_protocol(plan.mechanism)
         self._coins: Coins = SystemCoins()
-        self._model = plan.policy.first_model(plan.layout.dim)
+        self._model = plan.policy.first_model
         self._batch = 0
         self._reported: set[int] = set()
 
@@ -63,8 +63,8 @@ class Client:
         available = None if mask is None else np.asarray(mask, dtype=bool)
         if available is not None and available.shape != checked.shape[:1]:
             raise ValueError(f"mask must have shape {checked.shape[:1]}, got {available.shape}")
-        unit = unit_features(layout, checked)
-        return self._plan.policy.choose(self._model, unit, self._coins, available)
+        scored = layout.score_features(checked)
+        return self._plan.policy.choose(self._model, scored, self._coins, available)
 
     def report(self, feature: ArrayLike, reward: float) -> Report:
         """The randomised contribution for the open batch; spends one participation."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from croupier.contribution import Layout
-from croupier.errors import CroupierError, DocumentError, GuaranteeError
+from croupier.errors import CroupierError, DocumentError, GuaranteeError, UnknownNameError
+from croupier.layouts import LAYOUTS, Layout
 from croupier.model import load_document
 from croupier.policies import registry as policy_registry
 from croupier.policies.base import Policy
@@ -44,7 +44,6 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "privacy_noise_std": first.privacy_noise_std,
         "noise_floor_std": plan.noise_floor,
         "report_bits": first.report_bits,
-        "centred": plan.layout.centred,
         "guarantees": {
             name: guarantee_document(guarantee, delta)
             for name, guarantee in plan.guarantees().items()
@@ -112,15 +111,7 @@ def plan_parts(text: str) -> tuple[Parts, str]:
 
 
 def _restore(document: dict[str, Any]) -> Parts:
-    low, high = document["reward_range"]
-    layout = Layout(
-        document["dim"],
-        document["scaled"],
-        document["weight"],
-        document["feature_norm"],
-        (low, high),
-        _constant(document["constant_feature"]),
-    )
+    layout = _layout(document["layout"])
     sizes = _schedule(document)
     made = [(release["users"], release["parameters"]) for release in document["releases"]]
     mechanism = registry.find(document["protocol"]).restore(
@@ -135,22 +126,28 @@ def _restore(document: dict[str, Any]) -> Parts:
         document["strategy"],
         document["levels"],
     )
-    policy = policy_registry.find(document["policy"])(**document["policy_parameters"])
+    policy = policy_registry.find(document["policy"]).restore(document["policy_parameters"])
     budget = document["budget"] and Budget(**document["budget"])
     return mechanism, policy, terms, budget, Publication(**document["publication"])
 
 
-def _constant(told: list[Any] | None) -> tuple[int, float] | None:
-    if told is None:
-        return None
-    index, value = told
-    return index, value
+def _layout(told: dict[str, Any]) -> Layout:
+    """The layout of that name; everything in it that is not its own is refused."""
+    own = dict(told)
+    name, (low, high) = own.pop("name"), own.pop("reward_range")
+    constant = own.pop("constant_feature")
+    if name not in LAYOUTS:
+        raise UnknownNameError("layout", name, LAYOUTS)
+    if constant is not None:
+        index, value = constant
+        constant = (index, value)
+    return LAYOUTS[name](reward_range=(low, high), constant=constant, **own)
 
 
 def _schedule(document: dict[str, Any]) -> Schedule:
     """The schedule, whose exponent follows from its name and must not say otherwise."""
     told = document["schedule"]
-    sizes = schedule(told["name"], told["first"], document["horizon"])
+    sizes = schedule(told["name"], told["first"], document["horizon"], told["most"])
     if told["exponent"] != sizes.exponent:
         raise DocumentError(
             f"schedule {sizes.name!r} has exponent {sizes.exponent}, "

@@ -1,4 +1,4 @@
-"""Model: what is published. ReleasedSums: what the analyzer keeps."""
+"""Model: what is published. ReleasedSums: what it is learnt from."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class ReleasedSums:
-    """Running estimates after ``batches`` releases.
+    """Estimated moments of the users of one released sum, or of several that were added up.
 
-    ``vector (..., dim)``, ``matrix (..., dim, dim)``; ``noise_variance`` is that of one
-    coordinate in the layout's own scale, equal for all leading axes (trials).
+    ``vector (..., summed)``, ``matrix (..., summed, summed)``; ``noise_variance`` is that of one
+    coordinate in the layout's own scale, equal for all leading axes (trials). ``batches`` is how
+    many were released by then.
     """
 
     vector: Floats
@@ -29,6 +30,16 @@ class ReleasedSums:
     users: int
     batches: int
     noise_variance: float
+
+    def plus(self, later: ReleasedSums) -> ReleasedSums:
+        """These users and those of a later sum."""
+        return ReleasedSums(
+            self.vector + later.vector,
+            self.matrix + later.matrix,
+            self.users + later.users,
+            later.batches,
+            self.noise_variance + later.noise_variance,
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,9 +13,9 @@ import numpy as np
 
 from croupier.arguments import fraction
 from croupier.coins import SystemCoins
-from croupier.contribution import Layout
 from croupier.documents import plan_document, plan_parts
 from croupier.errors import DocumentError, GuaranteeError, RefusedError
+from croupier.layouts import Layout, LightOffset, PapersLayout
 from croupier.model import canonical
 from croupier.policies import registry as policy_registry
 from croupier.policies.base import Policy, Setting
@@ -36,22 +36,21 @@ from croupier.protocols.base import (
     most_draws,
 )
 from croupier.schedules import (
+    CappedBatches,
     FixedBatches,
     GrowingBatches,
     Schedule,
+    drift_most,
     growing_first,
     schedule,
 )
 from croupier.shuffler import Shapes, shapes_of
 from croupier.theory.constants import composed_budget
 
-PAPERS_LAYOUT = ("theorem", "released")
-"""Calibrations whose noise is stated for the paper's unscaled layout."""
+PAPERS = ("theorem", "released")
+"""Calibrations whose noise is stated for the paper's own layout."""
 
 DEFAULT_OVERHEAD = 0.05
-
-CENTRED_WEIGHT = 0.6
-"""Of the matrix block where rewards are centred (MATH 6.5, point 5)."""
 
 DEFAULT_HONEST = 0.8
 """Of a batch's users, unless named: others may drop out or work together against a user."""
@@ -90,12 +89,16 @@ class Plan:
     publication: Publication = EVERY
 
     def __post_init__(self) -> None:
-        """Refuse releases of other sizes than the schedule's: their noise would be another's."""
+        """Refuse releases of other sizes than the schedule's: their noise would be another's.
+
+        A tree may list every batch where others list those that differ.
+        """
         made = tuple(release.users for release in self.mechanism.releases)
-        if made != self.schedule.sizes():
+        wanted = self.schedule.sizes()
+        every = len(made) == self.schedule.batches > len(wanted) > 1
+        if made != (tuple(map(self.schedule.size, range(len(made)))) if every else wanted):
             raise ValueError(
-                f"releases must have the users of the schedule's batches {self.schedule.sizes()}, "
-                f"got {made}"
+                f"releases must have the users of the schedule's batches {wanted}, got {made}"
             )
 
     @classmethod
@@ -119,11 +122,11 @@ class Plan:
         overhead: float = DEFAULT_OVERHEAD,
         strategy: str | None = None,
         levels: int | None = None,
-        centred: bool = False,
         constant_feature: tuple[int, float] | None = None,
         publication: str | None = None,
         growth: float | None = None,
         outside: bool = False,
+        drift: float = 0.0,
         **policy_options: Any,
     ) -> Plan:
         """The plan that the named calibration gives for this budget.
@@ -136,10 +139,12 @@ class Plan:
         unless given.
         ``overhead`` is how much more noise than the Gaussian floor may be added to send fewer
         bits. ``strategy`` chooses among the ways of the central model, ``levels`` is the height
-        of a tree. ``centred`` reports phi*(y - 1/2) and needs the index and value of a
-        ``constant_feature``. ``publication`` and its ``growth`` say when a model is replaced.
-        ``outside`` takes a theorem's formula beyond its range, which claims nothing. Further
-        options go to the policy.
+        of a tree. ``constant_feature`` is the index and value of a feature that everybody has:
+        whoever declares it gets less noise. ``publication`` and its ``growth`` say when a model is
+        replaced.
+        ``outside`` takes a theorem's formula beyond its range, which claims nothing. ``drift`` is
+        how far preferences move per user and coordinate: what is old is forgotten, and batches
+        that grow stop growing. Further options go to the policy.
         """
         kind = registry.find(protocol)
         if honest_fraction is None:
@@ -148,16 +153,20 @@ class Plan:
             calibration, max_participations, honest_fraction, outside, overhead, strategy, levels
         )
         _offered(kind, terms)
-        layout = _layout(dim, calibration, feature_norm, reward_range, centred, constant_feature)
+        rule = policy_registry.find(policy or _default(calibration, Ucb.name, Sampling.name))
+        kept = calibration in PAPERS or rule is Ucb
+        layout_type = PapersLayout if kept else LightOffset
+        layout = layout_type(dim, feature_norm, reward_range, constant_feature)
         budget = None if kind.trust == "none" else _budget(epsilon, delta, protocol)
         named = batches or _default(calibration, FixedBatches.name, GrowingBatches.name)
         first = _first_size(batch_size, named, layout, budget, horizon)
-        sizes = schedule(named, first, horizon)
+        sizes = _schedule(named, first, horizon, layout, budget, drift)
         present = min(terms.max_participations, sizes.batches)
         terms = replace(terms, max_participations=present)
         made = kind.calibrate(budget, layout, sizes, terms)
         mechanism = replace(made, honest_fraction=honest_fraction)
-        rule = policy_registry.find(policy or _default(calibration, Ucb.name, Sampling.name))
+        if drift:
+            policy_options["drift"] = drift
         chosen = rule.calibrate(_setting(mechanism, terms, budget, confidence), **policy_options)
         when = Publication(publication or kind.publication, growth)
         return cls(mechanism, chosen, terms, budget, when)
@@ -315,10 +324,15 @@ class Plan:
             "calibration": self.calibration,
             "policy": self.policy.name,
             "policy_parameters": self.policy.parameters,
-            "dim": layout.dim,
+            "layout": layout.content,
             "horizon": sizes.horizon,
             "budget": self.budget and vars(self.budget),
-            "schedule": {"name": sizes.name, "first": sizes.first, "exponent": sizes.exponent},
+            "schedule": {
+                "name": sizes.name,
+                "first": sizes.first,
+                "exponent": sizes.exponent,
+                "most": sizes.largest,
+            },
             "releases": [
                 {"users": release.users, "parameters": release.parameters}
                 for release in self.mechanism.releases
@@ -330,11 +344,6 @@ class Plan:
             "strategy": terms.strategy,
             "levels": terms.levels,
             "publication": vars(self.publication),
-            "scaled": layout.scaled,
-            "weight": layout.weight,
-            "feature_norm": layout.feature_norm,
-            "reward_range": list(layout.reward_range),
-            "constant_feature": layout.constant and list(layout.constant),
         }
 
     @cached_property
@@ -351,7 +360,7 @@ def composed_epsilons(plans: Sequence[Plan], delta: float) -> dict[str, float]:
 
 def _honest(kind: type[Mechanism], calibration: str) -> float:
     """The share of honest users that is relied on unless one is named."""
-    crowd = kind.trust == "shuffle" and calibration not in PAPERS_LAYOUT
+    crowd = kind.trust == "shuffle" and calibration not in PAPERS
     return DEFAULT_HONEST if crowd else 1.0
 
 
@@ -367,38 +376,36 @@ def _first_size(
         return given
     if batches == FixedBatches.name:
         raise ValueError("batch_size must be given for fixed batches, got None")
+    std = _batch_std(layout, budget)
+    return growing_first(layout.scored, layout.norm, std, layout.length, horizon)
+
+
+def _batch_std(layout: Layout, budget: Budget | None) -> float:
+    """Noise on the sum of a batch whose users are in no other; none without a budget."""
     if budget is None:
-        return growing_first(layout.dim, 0.0, horizon)
-    std = (1 + DEFAULT_OVERHEAD) * layout.sensitivity / mu_of(budget.epsilon, budget.delta)
-    return growing_first(layout.dim, std, horizon, layout.matrix_noise_factor)
+        return 0.0
+    return (1 + DEFAULT_OVERHEAD) * layout.sensitivity / mu_of(budget.epsilon, budget.delta)
+
+
+def _schedule(
+    named: str,
+    first: int,
+    horizon: int | None,
+    layout: Layout,
+    budget: Budget | None,
+    drift: float,
+) -> Schedule:
+    """The batches; those that grow stop growing where preferences drift."""
+    if not drift or named != GrowingBatches.name:
+        return schedule(named, first, horizon)
+    std, moved = _batch_std(layout, budget), fraction("drift", drift)
+    most = drift_most(layout.scored, layout.norm, std, layout.length, moved)
+    return schedule(CappedBatches.name, first, horizon, max(first, most))
 
 
 def _default(calibration: str, papers: str, ours: str) -> str:
     """The paper's constants are stated for Algorithm 1 with fixed batches."""
-    return papers if calibration in PAPERS_LAYOUT else ours
-
-
-def _layout(
-    dim: int,
-    calibration: str,
-    feature_norm: float,
-    reward_range: tuple[float, float],
-    centred: bool,
-    constant: tuple[int, float] | None,
-) -> Layout:
-    """The coordinates that the calibration's noise is stated for."""
-    if calibration in PAPERS_LAYOUT and centred:
-        raise GuaranteeError(f"{calibration} constants are not stated for centred contributions")
-    if centred and constant is None:
-        raise ValueError(
-            "constant_feature must be given for centred contributions: without a constant "
-            "coordinate they are biased (MATH 6.5), got None"
-        )
-    if constant is not None and not centred:
-        raise ValueError(f"constant_feature is used only if centred, got {constant!r}")
-    weight = CENTRED_WEIGHT if centred else 1.0
-    scaled = calibration not in PAPERS_LAYOUT
-    return Layout(dim, scaled, weight, feature_norm, reward_range, constant)
+    return papers if calibration in PAPERS else ours
 
 
 def _offered(kind: type[Mechanism], terms: Terms) -> None:
@@ -410,7 +417,7 @@ def _offered(kind: type[Mechanism], terms: Terms) -> None:
         )
     if terms.levels is not None and not kind.takes_levels:
         raise ValueError(f"levels are those of a tree, {kind.name} has none, got {terms.levels!r}")
-    if terms.calibration in PAPERS_LAYOUT and terms.honest_fraction != 1:
+    if terms.calibration in PAPERS and terms.honest_fraction != 1:
         raise GuaranteeError(
             f"{terms.calibration} constants count the noise of all users: honest_fraction must "
             f"be 1, got {terms.honest_fraction!r}"

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincc, ndtr
 
-from croupier.contribution import Layout
+from croupier.layouts import Layout
 from croupier.model import ReleasedSums
 
 Floats = NDArray[np.float64]
@@ -42,13 +42,12 @@ class Plausibility:
         return self.chance < THRESHOLD
 
 
-def examine(
-    layout: Layout, before: ReleasedSums, own: ReleasedSums, after: ReleasedSums
-) -> Plausibility:
+def examine(layout: Layout, before: ReleasedSums, own: ReleasedSums) -> Plausibility:
     """A batch's ``own`` sums, against those ``before`` it and together with them.
 
     What one batch hides in its noise, all of them add up to.
     """
+    after = before.plus(own)
     found = {
         "trace of the batch": trace_chance(layout, own),
         "moments of the batch": moment_chance(layout, own),
@@ -62,25 +61,26 @@ def examine(
 
 def trace_chance(layout: Layout, sums: ReleasedSums) -> float:
     """Features of norm r at most add up to a trace of users * r^2 at most, up to noise."""
-    most = sums.users * layout.norm**2
-    spread = math.sqrt(layout.dim * sums.noise_variance) / layout.weight
+    most = sums.users * layout.moment_norm**2
+    # Entries of the diagonal are svec coordinates, and none of them noisier.
+    spread = math.sqrt(layout.summed) * _matrix_noise(layout, sums)
     return _upper_tail(float(np.trace(sums.matrix)) - most, spread)
 
 
 def moment_chance(layout: Layout, sums: ReleasedSums) -> float:
     """Second moments of features and reward together have no negative eigenvalue, up to noise.
 
-    The matrix [[V, u/a], [u'/a, m/a^2]] is the sum of z z' for z = (phi, (y - offset)/a), where m
+    The matrix [[V, u/a], [u'/a, m/a^2]] is the sum of z z' for z = (h, (y - centre)/a), where m
     bounds the sum of squared rewards. With a = sqrt(2) times the ratio of their noise, all noise
-    is alike: sqrt(2 (d + 1)) of it bounds the norm's mean, and the norm is 1-Lipschitz in it.
+    is alike: sqrt(2 (p + 1)) of it bounds the norm's mean, and the norm is 1-Lipschitz in it.
     """
     noise = _matrix_noise(layout, sums)
     scale = math.sqrt(2) / layout.matrix_noise_factor
     half = sums.vector / scale
-    most = sums.users * (1 - layout.offset) ** 2 / scale**2
+    most = sums.users * max(layout.centre, 1 - layout.centre) ** 2 / scale**2
     joint = np.block([[sums.matrix, half[:, None]], [half[None, :], np.array([[most]])]])
     least = float(np.linalg.eigvalsh(joint)[0])
-    beyond = -least - noise * math.sqrt(2 * (layout.dim + 1))
+    beyond = -least - noise * math.sqrt(2 * (layout.summed + 1))
     if noise == 0 or beyond <= 0:
         return 0.0 if beyond > _rounding(sums) else 1.0
     return math.exp(-((beyond / noise) ** 2) / 2)
@@ -97,7 +97,7 @@ def residual_chance(layout: Layout, before: ReleasedSums, own: ReleasedSums) -> 
     left = own.vector - own.matrix @ theta
     spread = _residual_spread(layout, own, theta) + shape @ unsure @ shape
     score = float(left @ np.linalg.solve(spread, left))
-    return float(gammaincc(layout.dim / 2, score / 2))
+    return float(gammaincc(layout.summed / 2, score / 2))
 
 
 def _learnt(layout: Layout, sums: ReleasedSums) -> tuple[Floats, Floats]:
@@ -105,7 +105,7 @@ def _learnt(layout: Layout, sums: ReleasedSums) -> tuple[Floats, Floats]:
 
     The regulariser is what noise can do to the matrix, so that nothing is divided by noise.
     """
-    dim = layout.dim
+    dim = layout.summed
     ridge = 1.0 + 2 * _matrix_noise(layout, sums) * math.sqrt(2 * dim)
     inverse = np.linalg.inv(_positive(sums.matrix) + ridge * np.eye(dim))
     theta = inverse @ sums.vector
@@ -117,7 +117,7 @@ def _learnt(layout: Layout, sums: ReleasedSums) -> tuple[Floats, Floats]:
 
 def _residual_spread(layout: Layout, sums: ReleasedSums, theta: Floats) -> Floats:
     """Covariance of u - V theta for the right theta, MISFIT included."""
-    noise, identity = _matrix_noise(layout, sums), np.eye(layout.dim)
+    noise, identity = _matrix_noise(layout, sums), np.eye(layout.summed)
     rewards = (REWARD_VARIANCE + MISFIT**2 * sums.users) * _positive(sums.matrix)
     hidden = sums.noise_variance * identity
     crossed = noise**2 / 2 * (float(theta @ theta) * identity + np.outer(theta, theta))

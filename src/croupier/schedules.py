@@ -17,6 +17,7 @@ MOST_BATCHES = 64
 
 MOST_USERS = 10**8
 GROWTH = 1.5
+LEAST_FIRST = 20
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,11 @@ class Schedule(ABC):
         """Sizes of batches 0, 1, ...; the last one listed serves all later batches."""
 
     @property
+    def largest(self) -> int | None:
+        """The size at which batches stop growing, None where they go on or never grow."""
+        return None
+
+    @property
     def rounds(self) -> int:
         """The horizon, or an error where there is none."""
         if self.horizon is None:
@@ -65,6 +71,10 @@ class Schedule(ABC):
             stop = min(start + self.size(index), self.rounds)
             yield Span(index, start, stop, complete=stop - start == self.size(index))
             start, index = stop, index + 1
+
+    def users(self, start: int, stop: int) -> int:
+        """Users of the batches from ``start`` up to ``stop``."""
+        return sum(self.size(index) for index in range(start, stop))
 
     @property
     def unreleased(self) -> int:
@@ -103,6 +113,10 @@ class FixedBatches(Schedule):
     def size(self, index: int) -> int:
         """The same for every batch."""
         return self.batch_size
+
+    def users(self, start: int, stop: int) -> int:
+        """As many times the size."""
+        return (stop - start) * self.batch_size
 
     def sizes(self) -> tuple[int, ...]:
         """One size says it all."""
@@ -213,16 +227,95 @@ class DoublingBatches(Listed):
         return self.batch_size << index
 
 
-def growing_first(
-    dim: int, noise_std: float, horizon: int | None, matrix_noise: float = 1.0
-) -> int:
-    """The first batch of a growing schedule for ``noise_std`` per batch (MATH 6.5).
+@dataclass(frozen=True)
+class CappedBatches(Schedule):
+    """Batches that grow like ``growing`` up to ``most`` users and stay there.
 
-    Large enough that the first model is worth something, at most a tenth of the horizon.
-    ``matrix_noise`` is 1/w, the noise of the gram matrix for noise 1 per coordinate.
+    For preferences that drift: what is older than a batch is known less well (docs/math.md 6.5).
     """
-    spread = (1 + matrix_noise**2 / 2) * noise_std**2
-    wanted = max(20, math.ceil(dim**2 / 2 * (1 + math.sqrt(1 + 16 * spread / dim))))
+
+    batch_size: int
+    horizon: int
+    most: int
+    name: ClassVar[str] = "capped"
+    exponent: ClassVar[float | None] = GROWTH
+
+    def __post_init__(self) -> None:
+        """The first batch must fit, and no later one be smaller."""
+        whole("batch_size", self.batch_size, 1)
+        whole("horizon", self.horizon, 1)
+        whole("most", self.most, self.batch_size)
+        if self.batch_size > self.horizon:
+            raise ValueError(
+                f"batch_size must be at most the horizon {self.horizon}, got {self.batch_size}"
+            )
+
+    @property
+    def first(self) -> int:
+        """Users of the first batch."""
+        return self.batch_size
+
+    @property
+    def largest(self) -> int | None:
+        """As given."""
+        return self.most
+
+    @cached_property
+    def _sizes(self) -> tuple[int, ...]:
+        grown, users = [self.batch_size], self.batch_size
+        while grown[-1] < self.most and users < self.horizon:
+            grown.append(min(self.most, round(self.batch_size * (len(grown) + 1) ** GROWTH)))
+            users += grown[-1]
+        return tuple(grown)
+
+    def sizes(self) -> tuple[int, ...]:
+        """Those that grow, and the one that all others have."""
+        return self._sizes
+
+    def size(self, index: int) -> int:
+        """Users of batch ``index``."""
+        return self._sizes[min(index, len(self._sizes) - 1)]
+
+    def users(self, start: int, stop: int) -> int:
+        """Users of the batches from ``start`` up to ``stop``."""
+        return self._before(stop) - self._before(start)
+
+    def _before(self, index: int) -> int:
+        listed = min(index, len(self._sizes))
+        return sum(self._sizes[:listed]) + (index - listed) * self._sizes[-1]
+
+    @cached_property
+    def batches(self) -> int:
+        """As many as fit."""
+        fit, last = 0, len(self._sizes)
+        while fit < last and self._before(fit + 1) <= self.horizon:
+            fit += 1
+        return fit if fit < last else last + (self.horizon - self._before(last)) // self._sizes[-1]
+
+    @property
+    def unreleased(self) -> int:
+        """What is left at the end."""
+        return self.horizon - self._before(self.batches)
+
+
+def drift_most(features: int, reach: float, noise_std: float, length: float, drift: float) -> int:
+    """Users beyond which a batch learns less than drift takes away (docs/math.md 6.5)."""
+    heard = noise_std * length * features / (2 * reach**2 * drift)
+    most: float = 2 * heard ** (2 / 3)
+    return math.ceil(most)
+
+
+def growing_first(
+    features: int, reach: float, noise_std: float, length: float, horizon: int | None
+) -> int:
+    """The first batch of a growing schedule for ``noise_std`` per batch (docs/regret.md).
+
+    Large enough that the first model is worth something, at most a tenth of the horizon. Features
+    have norm ``reach`` and with their offset ``length``, as the layout has them.
+    """
+    scale = 4 * (features + 1)
+    heard = scale / 8 + math.sqrt((scale / 8) ** 2 + scale * (noise_std * length) ** 2)
+    wanted = max(LEAST_FIRST, math.ceil(heard * features / reach**2))
     return wanted if horizon is None else max(1, min(wanted, horizon // 10))
 
 
@@ -232,12 +325,19 @@ SCHEDULES: dict[str, Callable[[int, int | None], Schedule]] = {
 }
 
 
-def schedule(name: str, first: int, horizon: int | None) -> Schedule:
-    """The schedule called ``name`` from its first size and the horizon."""
+def schedule(name: str, first: int, horizon: int | None, most: int | None = None) -> Schedule:
+    """The schedule called ``name`` from its first size, the horizon and its largest batch."""
+    if name in (FixedBatches.name, CappedBatches.name) and horizon is None:
+        raise ValueError(f"horizon must be given for {name} batches, got None")
+    if name == CappedBatches.name:
+        if most is None:
+            raise ValueError("most must be given for capped batches, got None")
+        return CappedBatches(first, horizon, most)  # type: ignore[arg-type]
+    if most is not None:
+        raise ValueError(f"most is that of capped batches, not of {name} ones, got {most!r}")
     if name == FixedBatches.name:
-        if horizon is None:
-            raise ValueError("horizon must be given for fixed batches, got None")
-        return FixedBatches(first, horizon)
+        return FixedBatches(first, horizon)  # type: ignore[arg-type]
     if name not in SCHEDULES:
-        raise UnknownNameError("batch schedule", name, [FixedBatches.name, *SCHEDULES])
+        known = [FixedBatches.name, CappedBatches.name, *SCHEDULES]
+        raise UnknownNameError("batch schedule", name, known)
     return SCHEDULES[name](first, horizon)

@@ -16,8 +16,8 @@ from scipy.stats import chisquare, ks_2samp
 from croupier.analyzer import Analyzer
 from croupier.baselines.garcelon import Garcelon, GarcelonRelease, amplifiable, reach
 from croupier.client import Client
-from croupier.contribution import Layout
 from croupier.errors import GuaranteeError, RefusedError
+from croupier.layouts import Layout, LightOffset, PapersLayout
 from croupier.plan import Plan
 from croupier.privacy.budget import Budget
 from croupier.privacy.shuffled_reports.local import most_local_epsilon
@@ -42,8 +42,8 @@ def plan(**changes: Any) -> Plan:
 def users_of(layout: Layout, count: int, seed: int = 0) -> Floats:
     """Contributions ``(count, size)`` of users on the sphere."""
     rng = np.random.default_rng(seed)
-    features = rng.standard_normal((count, layout.dim))
-    features *= layout.feature_norm / np.linalg.norm(features, axis=1, keepdims=True)
+    features = rng.standard_normal((count, layout.scored))
+    features *= layout.norm / np.linalg.norm(features, axis=1, keepdims=True)
     return layout.encode(features, rng.random(count))
 
 
@@ -75,7 +75,7 @@ def exact_law(release: GarcelonRelease, contributions: Floats, label: int) -> Fl
 
 @pytest.mark.parametrize("bits", [1, 2, 5])
 def test_the_shortcut_and_the_bits_both_have_the_exact_law(bits: int) -> None:
-    release = GarcelonRelease(Layout(2), 3, bits, 0.8)
+    release = GarcelonRelease(LightOffset(2), 3, bits, 0.8)
     rows = users_of(release.layout, 3)
     rng = np.random.default_rng(4)
     runs = 4000
@@ -94,7 +94,7 @@ def test_the_shortcut_and_the_bits_both_have_the_exact_law(bits: int) -> None:
 
 
 def test_the_shortcut_has_the_law_of_the_bits_in_a_larger_batch() -> None:
-    release = GarcelonRelease(Layout(3), 40, 3, 0.4)
+    release = GarcelonRelease(LightOffset(3), 40, 3, 0.4)
     rows = users_of(release.layout, 40)
     rng = np.random.default_rng(5)
     quick = release.sample_sum(np.broadcast_to(rows, (3000, *rows.shape)), rng)
@@ -109,16 +109,18 @@ def test_the_shortcut_has_the_law_of_the_bits_in_a_larger_batch() -> None:
 
 
 @pytest.mark.parametrize("bits", [1, 2, 7])
-@pytest.mark.parametrize("scaled", [True, False])
-def test_de_biasing_is_exact_in_the_mean(bits: int, scaled: bool) -> None:
-    release = GarcelonRelease(Layout(3, scaled), 6, bits, 0.3)
+@pytest.mark.parametrize(
+    "layout", [LightOffset(3), LightOffset(3, constant=(1, 0.4)), PapersLayout(3)], ids=str
+)
+def test_de_biasing_is_exact_in_the_mean(bits: int, layout: Layout) -> None:
+    release = GarcelonRelease(layout, 6, bits, 0.3)
     rows = users_of(release.layout, 6)
     mean = sum(release.chances(row)[0].sum(axis=1) for row in rows)
     np.testing.assert_allclose(release.debias(mean), rows.sum(axis=0), atol=1e-12)
 
 
 def test_real_bits_are_unbiased() -> None:
-    release = GarcelonRelease(Layout(2), 10, 2, 0.5)
+    release = GarcelonRelease(LightOffset(2), 10, 2, 0.5)
     rows, rng = users_of(release.layout, 10), np.random.default_rng(6)
     many = np.broadcast_to(rows, (20_000, *rows.shape))
     mean = release.debias(send_bits(release, many, rng).sum(axis=(1, 3))).mean(axis=0)
@@ -127,7 +129,7 @@ def test_real_bits_are_unbiased() -> None:
 
 
 def test_de_biasing_is_that_of_the_notes() -> None:
-    release = GarcelonRelease(Layout(2, scaled=False), 30, 4, 0.7)
+    release = GarcelonRelease(PapersLayout(2), 30, 4, 0.7)
     p, counts = release.replaced, np.arange(5)
     noted = counts / (4 * (1 - p)) - 30 * p / (2 * (1 - p))
     # Coordinates in [-1, 1] are shifted to (x + 1)/2.
@@ -147,7 +149,7 @@ def test_the_replaced_share_is_that_of_the_notes() -> None:
 @pytest.mark.parametrize("bits", [1, 2, 6])
 @pytest.mark.parametrize("bit_epsilon", [0.01, 0.5, 6.0])
 def test_the_stated_noise_is_the_worst_of_the_exact_variance(bits: int, bit_epsilon: float) -> None:
-    release = GarcelonRelease(Layout(2), 9, bits, bit_epsilon)
+    release = GarcelonRelease(LightOffset(2), 9, bits, bit_epsilon)
     scale = (release.width / (bits * release.kept)) ** 2
 
     def variance(shifted: float) -> float:
@@ -184,23 +186,23 @@ def loss(release: GarcelonRelease, first: Floats, second: Floats) -> float:
 
 def legal_users(layout: Layout) -> Floats:
     """A grid of features of any norm up to the largest, with rewards 0 and 1."""
-    if layout.dim == 1:
-        features = layout.feature_norm * np.linspace(-1, 1, 9)[:, None]
+    if layout.scored == 1:
+        features = layout.norm * np.linspace(-1, 1, 9)[:, None]
     else:
         angles = np.linspace(0, 2 * math.pi, 16, endpoint=False)
         circle = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-        features = layout.feature_norm * np.concatenate([circle, 0.6 * circle, np.zeros((1, 2))])
+        features = layout.norm * np.concatenate([circle, 0.6 * circle, np.zeros((1, 2))])
     return np.concatenate([layout.encode(features, np.full(len(features), y)) for y in (0.0, 1.0)])
 
 
 REPORTS = [
-    (Layout(1), 1, 0.3),
-    (Layout(1), 3, 2.0),
-    (Layout(2), 1, 0.1),
-    (Layout(2), 1, 3.0),
-    (Layout(2), 2, 0.4),
-    (Layout(2, scaled=False), 2, 0.4),
-    (Layout(2, scaled=False, feature_norm=math.sqrt(2)), 1, 0.2),
+    (LightOffset(1), 1, 0.3),
+    (LightOffset(1), 3, 2.0),
+    (LightOffset(2), 1, 0.1),
+    (LightOffset(2), 1, 3.0),
+    (LightOffset(2), 2, 0.4),
+    (PapersLayout(2), 2, 0.4),
+    (PapersLayout(2, feature_norm=math.sqrt(2)), 1, 0.2),
 ]
 
 
@@ -220,13 +222,13 @@ def test_no_two_users_are_easier_to_tell_apart_than_promised(
 
 @pytest.mark.parametrize("bits", [1, 2, 3])
 def test_two_codes_may_differ_in_all_their_bits(bits: int) -> None:
-    release = GarcelonRelease(Layout(1, scaled=False), 10, bits, 0.3)
+    release = GarcelonRelease(PapersLayout(1), 10, bits, 0.3)
     low, high = release.layout.low, release.layout.high
     assert loss(release, low, high) == pytest.approx(2 * bits * 0.3)
 
 
 def test_contributions_move_fewer_bits_than_there_are() -> None:
-    layout = Layout(5, scaled=False)
+    layout = PapersLayout(5)
     assert reach(layout) == pytest.approx(math.sqrt(4.5 * 20) / 2)
     rows = users_of(layout, 400, seed=8)
     release = GarcelonRelease(layout, 10, 1, 0.1)
@@ -236,7 +238,7 @@ def test_contributions_move_fewer_bits_than_there_are() -> None:
 
 
 def test_chances_are_those_of_the_enumerated_report() -> None:
-    release = GarcelonRelease(Layout(2), 10, 3, 0.7)
+    release = GarcelonRelease(LightOffset(2), 10, 3, 0.7)
     row = users_of(release.layout, 1)[0]
     ones, zeros = release.chances(row)
     np.testing.assert_allclose(ones + zeros, 1.0)
@@ -289,7 +291,7 @@ def test_a_batch_too_small_for_the_lemma_is_not_amplified() -> None:
 def test_certified_noise_meets_the_budget_and_is_the_least(
     participations: int, epsilon: float, delta: float, users: int
 ) -> None:
-    budget, layout, sizes = Budget(epsilon, delta), Layout(3), FixedBatches(users, 10 * users)
+    budget, layout, sizes = Budget(epsilon, delta), LightOffset(3), FixedBatches(users, 10 * users)
     made = Garcelon.calibrate(budget, layout, sizes, Terms("certified", participations))
     assert made.guarantee(participations).meets(budget)
     first = made.releases[0]
@@ -330,7 +332,9 @@ def test_one_bit_is_best_unless_a_report_may_tell_almost_everything() -> None:
     assert isinstance(loud, GarcelonRelease)
     assert loud.bits > 1
     others = [
-        replace(loud, bits=bits, bit_epsilon=loud.local_epsilon / (2 * bits)).noise_std
+        replace(
+            loud, bits=bits, bit_epsilon=loud.local_epsilon / (loud.layout.size * bits)
+        ).noise_std
         for bits in range(1, 65)
     ]
     assert loud.noise_std <= min(others) * (1 + 1e-9)
@@ -364,7 +368,7 @@ def test_a_report_without_bits_or_noise_is_refused(
     bits: int, bit_epsilon: float, message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
-        GarcelonRelease(Layout(2), 10, bits, bit_epsilon)
+        GarcelonRelease(LightOffset(2), 10, bits, bit_epsilon)
 
 
 @pytest.mark.parametrize("role", [Client, Analyzer])

@@ -8,7 +8,9 @@ import pytest
 from croupier.analyzer import Analyzer
 from croupier.client import Client
 from croupier.errors import RefusedError
+from croupier.layouts import LightOffset
 from croupier.plan import Plan
+from croupier.protocols.running_sums import PrefixSums
 
 
 def plan(calibration: str = "theorem") -> Plan:
@@ -24,8 +26,8 @@ def test_sums_are_exact_and_without_noise() -> None:
     assert plan().mechanism.largest_noise_variance(50) == 0
 
 
-def test_a_running_sum_adds_up_exactly() -> None:
-    running = plan().mechanism.running_sum()
+def test_prefix_sums_add_up_exactly() -> None:
+    running = PrefixSums(plan().mechanism.running_sum(), 9)
     for step in range(1, 9):
         total, variance = running.add(step - 1, np.full(9, float(step)))
         assert np.array_equal(total, np.full(9, step * (step + 1) / 2))
@@ -43,7 +45,7 @@ def test_certified_is_offered_first_and_takes_no_budget(name: str) -> None:
     made = Plan.calibrate(name, dim=3, batch_size=1, horizon=50, calibration="certified")
     assert made.mechanism.calibrations[0] == "certified"
     assert made.budget is None
-    assert made.layout.scaled
+    assert isinstance(made.layout, LightOffset)
     assert made.release(0).noise_std == 0
 
 

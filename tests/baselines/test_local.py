@@ -10,11 +10,12 @@ from scipy.stats import kstest
 from croupier.analyzer import Analyzer
 from croupier.baselines.local import Local, LocalRelease
 from croupier.client import Client
-from croupier.contribution import Layout
 from croupier.errors import GuaranteeError, RefusedError
+from croupier.layouts import LightOffset, PapersLayout
 from croupier.plan import Plan
 from croupier.privacy.budget import Budget
 from croupier.protocols.base import Terms
+from croupier.protocols.running_sums import PrefixSums
 from croupier.schedules import FixedBatches
 
 
@@ -83,7 +84,7 @@ def test_certified_noise_meets_the_budget_and_is_the_least(
     participations: int, epsilon: float, delta: float
 ) -> None:
     budget = Budget(epsilon, delta)
-    layout, schedule = Layout(3), FixedBatches(5, 50)
+    layout, schedule = LightOffset(3), FixedBatches(5, 50)
     made = Local.calibrate(budget, layout, schedule, Terms("certified", participations))
     assert made.guarantee(participations).meets(budget)
     assert not made.guarantee(participations + 1).meets(budget)
@@ -98,12 +99,16 @@ def test_certified_noise_meets_the_budget_and_is_the_least(
 def test_certified_noise_is_that_of_the_check_table(
     epsilon: float, delta: float, sigma: float
 ) -> None:
-    made = plan(calibration="certified", epsilon=epsilon, delta=delta)
+    asked: dict[str, Any] = {"calibration": "certified", "epsilon": epsilon, "delta": delta}
+    made = plan(policy="ucb", **asked)
     assert made.release(0).parameters["sigma"] == pytest.approx(sigma, abs=0.51e-4)
     assert made.met
-    assert made.layout.scaled
-    four = plan(calibration="certified", epsilon=epsilon, delta=delta, max_participations=4)
+    assert isinstance(made.layout, PapersLayout)
+    four = plan(policy="ucb", max_participations=4, **asked)
     assert four.release(0).parameters["sigma"] == pytest.approx(2 * sigma, abs=1.1e-4)
+    # The default layout has half the sensitivity.
+    assert isinstance(plan(**asked).layout, LightOffset)
+    assert plan(**asked).release(0).parameters["sigma"] == pytest.approx(sigma / 2, abs=0.26e-4)
 
 
 def test_certified_noise_does_not_rest_on_the_honesty_of_others() -> None:
@@ -121,14 +126,14 @@ def test_participations_add_up_as_squares() -> None:
 
 
 def test_the_report_with_least_noise_decides() -> None:
-    layout = Layout(2)
+    layout = LightOffset(2)
     releases = (LocalRelease(layout, 3, 2.0), LocalRelease(layout, 3, 0.5))
     made = Local(layout, FixedBatches(3, 9), releases)
-    assert made.local_guarantee().mu == pytest.approx(math.sqrt(4.5) / 0.5)
+    assert made.local_guarantee().mu == pytest.approx(math.sqrt(9 / 8) / 0.5)
 
 
 def test_a_batch_sum_has_the_noise_of_all_its_users() -> None:
-    release = LocalRelease(Layout(2), 9, 0.7)
+    release = LocalRelease(LightOffset(2), 9, 0.7)
     assert release.noise_std == pytest.approx(2.1)
     rows = np.random.default_rng(0).normal(size=(9, 5))
     many = np.broadcast_to(rows, (4000, *rows.shape))
@@ -138,8 +143,8 @@ def test_a_batch_sum_has_the_noise_of_all_its_users() -> None:
     assert kstest(scaled.ravel(), "norm").pvalue > 1e-6
 
 
-def test_a_running_sum_adds_up_the_variances() -> None:
-    running = plan(batch_size=4).mechanism.running_sum()
+def test_prefix_sums_add_up_the_variances() -> None:
+    running = PrefixSums(plan(batch_size=4).mechanism.running_sum(), 20)
     sigma = plan(batch_size=4).release(0).parameters["sigma"]
     for step in range(1, 5):
         _, variance = running.add(step - 1, np.zeros(20))

@@ -111,10 +111,10 @@ def test_single_reports_are_in_words_and_in_the_document(
     found = json.loads(capsys.readouterr().out)["reports"]
     assert found["agrees"] is True
     assert 1e-5 <= found["chance"] <= 1
-    assert (found["reports"] >= 2400, found["pairs"]) == (True, 36)
+    assert (found["reports"] >= 2400, found["pairs"]) == (True, 78)
     assert main(["audit", file, "--trials", "1000"]) == 0
     text = capsys.readouterr().out
-    assert " single ones, 36 pairs of labels: as they should be (p = " in text
+    assert " single ones, 78 pairs of labels: as they should be (p = " in text
 
 
 def test_a_device_that_rounds_wrongly_exits_1_and_is_named(

@@ -112,7 +112,6 @@ def test_progress_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
         ([*SMALL, "--protocol", "vector-sum"], "--protocol is chosen by --auto, got 'vector-sum'"),
         ([*SMALL, "--policy", "ucb"], "--policy is chosen by --auto, got 'ucb'"),
         ([*SMALL, "--overhead", "0.05"], "--overhead is chosen by --auto, got '0.05'"),
-        ([*SMALL, "--centred"], "--centred is chosen by --auto"),
         ([*SMALL, "--horizon", "10"], "--horizon is chosen by --auto, got '10'"),
         ([*NAMED, "--users", "10"], "--users is for --auto, got '10'"),
         ([*NAMED, "--action-sets", "common"], "--action-sets is for --auto, got 'common'"),

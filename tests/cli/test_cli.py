@@ -44,15 +44,16 @@ def local_plan(path: Path, calibration: str = "released", horizon: int = 200) ->
 def test_plan_prints_the_designed_document(capsys: pytest.CaptureFixture[str]) -> None:
     document = answer(capsys, PLAN)
     assert {
-        "id", "protocol", "calibration", "policy", "dim", "horizon", "budget", "schedule",
+        "id", "protocol", "calibration", "policy", "horizon", "budget", "schedule",
         "releases", "parameters", "noise_std", "privacy_noise_std", "report_bits",
-        "max_participations", "honest_fraction", "levels", "weight", "centred", "guarantees",
+        "max_participations", "honest_fraction", "levels", "layout", "guarantees",
     } <= set(document)  # fmt: skip
     assert document["parameters"] == {"grid": 64.0, "noise_bits": 256631314, "bias": 0.25}
     assert set(document["guarantees"]) == {"shuffle", "joint", "local"}
     assert document["guarantees"]["shuffle"]["method"].startswith("certificate for shuffled bits")
     assert document["guarantees"]["shuffle"]["epsilon"] < 0.01, "theorem constants are wasteful"
-    assert document["schedule"] == {"name": "fixed", "first": 1000, "exponent": 0.0}
+    sizes = {"name": "fixed", "first": 1000, "exponent": 0.0, "most": None}
+    assert document["schedule"] == sizes
 
 
 def test_plan_written_to_a_file_is_the_plan_printed(

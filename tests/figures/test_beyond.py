@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from croupier.figures.paper import PAPER
 from croupier.figures.trust import trust
 from croupier.plan import Plan
 from croupier.schedules import FixedBatches
+from croupier.simulation.synthetic import Sphere
 
 SMALL = replace(PAPER, horizon=2000)
 
@@ -32,8 +34,8 @@ def rung(panel: int, name: str) -> Plan:
         ("certified noise", "certified", "fixed", "ucb"),
         ("+ growing batches", "certified", "growing", "ucb"),
         ("+ sampling", "certified", "fixed", "sampling"),
+        ("+ both, no constant declared", "certified", "growing", "sampling"),
         ("+ both: the default", "certified", "growing", "sampling"),
-        ("default + centred", "certified", "growing", "sampling"),
         ("central, sampling, B = 20", "certified", "fixed", "sampling"),
     ],
 )
@@ -46,15 +48,21 @@ def test_each_rung_changes_what_its_name_says(
 
 
 def test_the_default_rung_is_what_a_plan_is_without_a_word() -> None:
-    plan = Plan.calibrate(
-        "vector-sum", dim=5, horizon=2000, epsilon=1.0, delta=0.1, honest_fraction=1.0
-    )
+    asked: dict[str, Any] = {"dim": 5, "horizon": 2000, "epsilon": 1.0, "delta": 0.1}
+    asked["honest_fraction"] = 1.0
+    constant = Sphere.constant_of(5)
+    plan = Plan.calibrate("vector-sum", constant_feature=constant, **asked)
     assert rung(0, "+ both: the default").id == plan.id
+    silent = Plan.calibrate("vector-sum", **asked)
+    assert rung(0, "+ both, no constant declared").id == silent.id
 
 
-def test_only_the_centred_rung_is_centred() -> None:
-    assert rung(0, "default + centred").layout.constant is not None
-    assert rung(0, "+ both: the default").layout.constant is None
+@pytest.mark.parametrize("panel", [0, 1])
+def test_certified_rungs_declare_the_constant_but_one(panel: int) -> None:
+    for name in ("certified noise", "+ sampling", "+ both: the default"):
+        assert rung(panel, name).layout.constant == Sphere.constant_of(5)
+    for name in ("theorem's constants", "+ both, no constant declared"):
+        assert rung(panel, name).layout.constant is None
 
 
 def test_the_ladder_stands_on_a_common_arm_set_and_on_fresh_ones() -> None:

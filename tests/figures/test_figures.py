@@ -59,7 +59,7 @@ def test_by_default_the_shuffle_model_samples_in_growing_batches_and_the_central
     (panel, *_) = curves(paper.fig1(paper.PAPER))
     by_label = {job.label: job.plan for job in panel.jobs}
     assert {plan.policy.name for plan in by_label.values()} == {"sampling"}
-    shuffled, central = by_label["shuffle (vector-sum)"], by_label["central, batched (Toeplitz)"]
+    shuffled, central = by_label["shuffle (vector-sum)"], by_label["central, batched (fresh noise)"]
     assert shuffled.schedule.name == "growing"
     assert central.schedule == shuffled.schedule
     assert panel.log
@@ -161,7 +161,7 @@ def test_linucb_jdp_is_the_tree_whatever_the_constants(
     assert {job.plan.release(0).parameters["strategy"] for job in jobs} == {"tree"}
 
 
-def test_the_square_root_is_drawn_by_its_own_name() -> None:
+def test_strategies_of_the_central_model_are_drawn_by_their_own_names() -> None:
     ours = paper.fig1(replace(paper.PAPER, horizon=500))
     labels = {
         job.label: job.plan.release(0).parameters["strategy"]
@@ -170,7 +170,7 @@ def test_the_square_root_is_drawn_by_its_own_name() -> None:
     }
     assert labels == {
         "central, sequential (tree)": "tree",
-        "central, batched (Toeplitz)": "toeplitz",
+        "central, batched (fresh noise)": "fresh",
     }
     named = enter(BATCHED_CENTRAL, replace(SMALL, calibration="certified", policy="ucb"))
     assert named.label == "Batched-Central-LinUCB (Toeplitz)"

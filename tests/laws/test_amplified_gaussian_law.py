@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import chisquare, ks_2samp, kstest
 
 from croupier.coins import SeededCoins
-from croupier.contribution import Layout
+from croupier.layouts import LightOffset
 from croupier.protocols.amplified_gaussian import AmplifiedGaussianRelease
 from croupier.protocols.base import Floats
 from croupier.shuffler import gather, shuffle
@@ -15,7 +15,7 @@ from croupier.shuffler import gather, shuffle
 RARE = 1e-6
 """False-alarm rate of every test in this file, over all its coordinates."""
 
-LAYOUT, USERS, RUNS = Layout(2), 4, 3000
+LAYOUT, USERS, RUNS = LightOffset(2), 4, 3000
 RELEASE = AmplifiedGaussianRelease(LAYOUT, USERS, 0.7)
 
 
@@ -49,14 +49,14 @@ def test_both_paths_have_the_same_law() -> None:
 
 def test_a_tenth_more_noise_is_caught() -> None:
     scaled = 1.1 * (quick() - users().sum(axis=0)) / RELEASE.noise_std
-    # Sum of squares of 15000 standard normals: 21 % more is 18 standard deviations.
+    # Sum of squares of 24000 standard normals: 21 % more is 23 standard deviations.
     assert np.sum(scaled**2) > scaled.size + 10 * np.sqrt(2 * scaled.size)
 
 
 def test_noise_is_independent_between_coordinates() -> None:
     for sums in (real(), quick()):
         correlation = np.asarray(np.corrcoef(sums.T))[np.triu_indices(LAYOUT.size, 1)]
-        # 5.7 standard deviations for 20 pairs in all: 2.4e-7.
+        # 5.7 standard deviations for 56 pairs in all: 6.8e-7.
         assert np.abs(correlation).max() < 5.7 / np.sqrt(RUNS)
 
 

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from croupier.coins import SeededCoins
-from croupier.contribution import Layout
+from croupier.layouts import PapersLayout
 from croupier.protocols.base import Floats
 from croupier.protocols.concurrent_tree import ConcurrentTree
+from croupier.protocols.running_sums import PrefixSums
 from croupier.protocols.tree_release import ConcurrentTreeRelease
 from croupier.schedules import FixedBatches
 from croupier.shuffler import Report, Shapes, Shuffler, shapes_of
@@ -20,7 +21,7 @@ from croupier.shuffler import Report, Shapes, Shuffler, shapes_of
 # batch that is in no complete node of level 1. Every test in this file has a fixed seed and a
 # false-alarm rate below 1e-6 over all its comparisons: 6 standard deviations, at most 300 of them.
 
-LAYOUT, USERS, BATCHES = Layout(1), 3, 7
+LAYOUT, USERS, BATCHES = PapersLayout(1), 3, 7
 RELEASE = ConcurrentTreeRelease(LAYOUT, USERS, (3, 9), (2.3125, 3.1875), (5, 3))
 TREE = ConcurrentTree(LAYOUT, FixedBatches(USERS, USERS * BATCHES), (RELEASE,))
 REAL, QUICK, FAR = 1000, 30_000, 6.0
@@ -53,7 +54,7 @@ Path = Callable[[], tuple[Floats, Floats]]
 
 def one_run(coins: SeededCoins) -> tuple[Floats, Floats]:
     """All node sums and all prefix estimates of one run of devices, shuffler and analyzer."""
-    shuffler, running = Shuffler(AGREED), TREE.running_sum()
+    shuffler, running = Shuffler(AGREED), PrefixSums(TREE.running_sum(), LAYOUT.size)
     shuffler._coins = coins
     nodes, prefixes = [], []
     for index, user in product(range(BATCHES), range(USERS)):
@@ -76,7 +77,8 @@ def real() -> tuple[Floats, Floats]:
 @cache
 def quick() -> tuple[Floats, Floats]:
     """The same by the simulator's shortcut."""
-    collector, running = TREE.collector(np.random.default_rng(2)), TREE.running_sum()
+    collector = TREE.collector(np.random.default_rng(2))
+    running = PrefixSums(TREE.running_sum(), LAYOUT.size)
     nodes, prefixes = [], []
     for index in range(BATCHES):
         many = np.broadcast_to(DATA[index], (QUICK, *DATA[index].shape))
@@ -150,7 +152,7 @@ def test_the_shortcut_has_the_law_of_the_real_path() -> None:
 
 def test_stated_variances_are_at_least_those_of_the_prefixes() -> None:
     _, covariance = exact_prefixes()
-    running = TREE.running_sum()
+    running = PrefixSums(TREE.running_sum(), LAYOUT.size)
     for index in range(BATCHES):
         _, stated = running.add(index, np.zeros(LAYOUT.size * len(TREE.covers(index))))
         own = np.diag(covariance)[index * LAYOUT.size : (index + 1) * LAYOUT.size]

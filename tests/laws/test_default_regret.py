@@ -1,8 +1,9 @@
 """What the defaults cost, and how near they are to the central model (MATH 6.5).
 
 Mean pseudo-regret of 50 instances for each of three seeds, with the certified noise of every
-batch. The bounds are those of MATH 6.5's held-out results with a margin of two to three standard
-errors; the seeds were fixed before the first run. The mean over all seeds keeps the bound; one seed
+batch. The bounds are measured means with a margin of two to three standard errors, and what the
+prototypes had on other instances where a constant is declared; the seeds were fixed before the
+first run. The mean over all seeds keeps the bound; one seed
 may miss it by twice its own standard error, or one of the 51 would fail by chance now and then.
 """
 
@@ -50,31 +51,39 @@ class Setting:
         }
         return Plan.calibrate(protocol, **asked)
 
-    def centred(self) -> Plan:
-        return self.plan(centred=True, constant_feature=(self.dim - 1, math.sqrt(0.5)))
+    def declared(self) -> Plan:
+        return self.plan(constant_feature=(self.dim - 1, math.sqrt(0.5)))
 
 
 DEFAULT = {
-    Setting("S1", 5, 0.2): 600,
-    Setting("S1", 5, 1.0): 370,
-    Setting("S1", 5, 10.0): 165,
-    Setting("S1", 10, 1.0): 680,
-    Setting("S1", 15, 1.0): 845,
-    Setting("S2", 5, 0.2): 260,
-    Setting("S2", 5, 1.0): 145,
-    Setting("S2", 5, 10.0): 65,
-    Setting("S2", 10, 1.0): 320,
-    Setting("S2", 15, 1.0): 480,
-    Setting("S3", 5, 1.0): 505,
-    Setting("S3", 10, 1.0): 1065,
+    Setting("S1", 5, 0.2): 460,
+    Setting("S1", 5, 1.0): 240,
+    Setting("S1", 5, 10.0): 105,
+    Setting("S1", 10, 1.0): 395,
+    Setting("S1", 15, 1.0): 500,
+    Setting("S2", 5, 0.2): 171,
+    Setting("S2", 5, 1.0): 97,
+    Setting("S2", 5, 10.0): 51,
+    Setting("S2", 10, 1.0): 217,
+    Setting("S2", 15, 1.0): 345,
+    Setting("S3", 5, 1.0): 316,
+    Setting("S3", 10, 1.0): 645,
 }
-CENTRED = {
-    Setting("S1", 5, 0.2): 425,
-    Setting("S1", 5, 1.0): 280,
-    Setting("S1", 5, 10.0): 145,
-    Setting("S3", 5, 1.0): 320,
-    Setting("S3", 10, 1.0): 690,
+DECLARED = {
+    Setting("S1", 5, 0.2): 240,
+    Setting("S1", 5, 1.0): 165,
+    Setting("S1", 5, 10.0): 107,
+    Setting("S1", 10, 1.0): 310,
+    Setting("S1", 15, 1.0): 480,
+    Setting("S2", 5, 0.2): 115,
+    Setting("S2", 5, 1.0): 72,
+    Setting("S2", 5, 10.0): 51,
+    Setting("S2", 10, 1.0): 182,
+    Setting("S2", 15, 1.0): 307,
+    Setting("S3", 5, 1.0): 200,
+    Setting("S3", 10, 1.0): 430,
 }
+"""Where the constant coordinate of these problems is declared."""
 
 
 @cache
@@ -105,12 +114,12 @@ def test_the_defaults_stay_within_their_bound(setting: Setting) -> None:
     assert misses(made, setting.problem, DEFAULT[setting]) == []
 
 
-@pytest.mark.parametrize("setting", CENTRED, ids=str)
-def test_centred_contributions_stay_within_their_bound(setting: Setting) -> None:
-    made = setting.centred()
+@pytest.mark.parametrize("setting", DECLARED, ids=str)
+def test_plans_with_a_declared_constant_stay_within_their_bound(setting: Setting) -> None:
+    made = setting.declared()
     assert made.met
-    assert regret(made, setting.problem) <= CENTRED[setting]
-    assert misses(made, setting.problem, CENTRED[setting]) == []
+    assert regret(made, setting.problem) <= DECLARED[setting]
+    assert misses(made, setting.problem, DECLARED[setting]) == []
 
 
 @pytest.mark.parametrize("setting", DEFAULT, ids=str)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom, chi2, chi2_contingency, chisquare
 
 from croupier.coins import SeededCoins
-from croupier.contribution import Layout
+from croupier.layouts import LightOffset
 from croupier.protocols.base import Floats
 from croupier.protocols.vector_release import VectorSumRelease
 from croupier.shuffler import gather, shuffle
@@ -16,7 +16,7 @@ from croupier.shuffler import gather, shuffle
 RARE = 1e-6
 """False-alarm rate of every test in this file, over all its labels."""
 
-LAYOUT, USERS, RUNS = Layout(2), 5, 1500
+LAYOUT, USERS, RUNS = LightOffset(2), 5, 1500
 BIASES = pytest.mark.parametrize("bias", [0.25, 0.5])
 Counts = NDArray[np.int64]
 
@@ -120,7 +120,7 @@ def test_a_shortcut_with_one_noise_bit_less_is_caught() -> None:
 def test_analyzer_is_unbiased(bias: float, name: str) -> None:
     made, rows = release(bias), data(name)
     error = (real_sums(bias, name).mean(axis=0) - rows.sum(axis=0)) * np.sqrt(RUNS) / made.noise_std
-    # 5.5 standard deviations for 5 labels: 2e-7.
+    # 5.5 standard deviations for 8 labels: 3e-7.
     assert np.abs(error).max() < 5.5
     # The shift of one user instead of all would be seen in every label that has one.
     wrong = (USERS - 1) * np.abs(LAYOUT.low) * np.sqrt(RUNS) / made.noise_std
@@ -131,7 +131,7 @@ def test_noise_is_independent_between_labels() -> None:
     made, rows = release(0.5), data("halves")
     for counts in (real_counts(0.5, "halves"), quick_counts(made, rows, 8)):
         correlation = np.asarray(np.corrcoef(counts.T))[np.triu_indices(LAYOUT.size, 1)]
-        # 5.7 standard deviations for 20 pairs in all: 2.4e-7.
+        # 5.7 standard deviations for 56 pairs in all: 6.8e-7.
         assert np.abs(correlation).max() < 5.7 / np.sqrt(RUNS)
 
 

@@ -80,11 +80,11 @@ def play(plan: Plan, crowd: Crowd, seed: int, batches: int, quarantine: bool = T
         users = plan.users(index)
         liars = round(crowd.liars * users) if index >= crowd.first else 0
         arms = world.arm_sets(users - liars, index)
-        means = arms @ world.theta
-        chosen = plan.policy.sample(analyzer.model, arms[None], len(arms), world.rng)[0]
+        means, scored = arms @ world.theta, plan.layout.score_features(arms)
+        chosen = plan.policy.sample(analyzer.model, scored[None], len(arms), world.rng)[0]
         rows = np.arange(len(arms)), np.broadcast_to(chosen, len(arms))
         regret, honest = regret + float((means.max(axis=1) - means[rows]).sum()), honest + len(arms)
-        contributions = plan.layout.encode(arms[rows], world.rewards(means[rows]))
+        contributions = plan.layout.encode(scored[rows], world.rewards(means[rows]))
         if liars:
             released = poisoned(plan, index, contributions, liars, crowd.way, world)
         else:
@@ -119,15 +119,15 @@ def poisoned(
     release = plan.release(index)
     assert isinstance(release, VectorSumRelease)
     counts = honest_counts(release, contributions, world.rng)
-    towards = world.theta / np.linalg.norm(world.theta)
+    towards = plan.layout.score_features(world.theta / np.linalg.norm(world.theta))
     every = release.signal_bits + release.noise_bits
     if way == "lie":
         told = plan.layout.encode(np.tile(-towards, (liars, 1)), np.ones(liars))
         counts = counts + honest_counts(release, told, world.rng)
     elif way == "bits":
-        dim = plan.layout.dim
         row = np.round(release.noise_bits * release.bias - release.grid * plan.layout.low)
-        row[:dim] = np.where(towards > 0, 0, every[:dim])
+        against = np.where(towards > 0, 0, every[: plan.layout.scored])
+        row[: plan.layout.summed] = np.append(against, np.zeros(plan.layout.summed - len(against)))
         counts = counts + liars * row.astype(np.int64)
     else:
         counts = counts + liars * every

@@ -14,9 +14,11 @@ from scipy.stats import binom
 from croupier.analyzer import Analyzer
 from croupier.coins import SeededCoins
 from croupier.errors import RefusedError
+from croupier.layouts import Layout, LightOffset, PapersLayout
 from croupier.model import ReleasedSums
 from croupier.plan import Plan
 from croupier.plausibility import THRESHOLD, moment_chance, residual_chance, trace_chance
+from croupier.protocols.running_sums import PrefixSums
 from croupier.protocols.selected_sums import SelectedSums, alone
 
 from .poisoned_runs import Crowd, play
@@ -33,7 +35,7 @@ PLANS: list[dict[str, Any]] = [
     {"dim": 6, "batch_size": 500, "epsilon": 4.0},
     {"dim": 3, "batch_size": 5000, "epsilon": 4.0},
     {"dim": 5, "batches": "growing", "horizon": 20_000},
-    {"dim": 5, "batch_size": 1000, "centred": True, "constant_feature": (4, math.sqrt(0.5))},
+    {"dim": 5, "batch_size": 1000, "constant_feature": (4, math.sqrt(0.5))},
     {"protocol": "concurrent-tree", "dim": 5, "batch_size": 1000},
     {"protocol": "amplified-gaussian", "dim": 4, "batch_size": 1000},
     {"protocol": "noiseless", "dim": 4, "batch_size": 500, "epsilon": None, "delta": None},
@@ -76,11 +78,17 @@ def test_two_hundred_honest_runs_raise_one_alarm_at_most() -> None:
     assert alarms(200, 32) <= 1
 
 
-@pytest.mark.parametrize("way", ["ones", "bits"])
-@pytest.mark.parametrize("share", [0.1, 0.2])
-def test_a_tenth_of_liars_is_told_in_the_batch_in_which_they_come(share: float, way: str) -> None:
+@pytest.mark.parametrize(
+    ("share", "way"), [(0.1, "ones"), (0.2, "ones"), (0.15, "bits"), (0.2, "bits")]
+)
+def test_many_liars_are_told_in_the_batch_in_which_they_come(share: float, way: str) -> None:
     for seed in range(3):
         assert play(plan_of(**ISSUE), Crowd(share, way, first=5), seed, 6).alarms == [5]
+
+
+def test_a_tenth_of_bits_against_the_truth_is_told_by_the_second_batch() -> None:
+    for seed in range(3):
+        assert play(plan_of(**ISSUE), Crowd(0.1, "bits", first=5), seed, 7).alarms
 
 
 @pytest.mark.parametrize("share", [0.05, 0.1])
@@ -125,26 +133,37 @@ def sums(users: int, vector: Any, matrix: Any, variance: float = 0.0) -> Release
     return ReleasedSums(np.array(vector, float), np.array(matrix, float), users, 1, variance)
 
 
-def test_what_no_users_add_up_to_is_impossible_without_noise() -> None:
-    layout = plan_of(protocol="noiseless", dim=2, batch_size=10, epsilon=None, delta=None).layout
-    eye = np.eye(2)
+LAYOUTS = [
+    LightOffset(1),
+    LightOffset(2, constant=(0, 0.9)),
+    PapersLayout(2),
+    PapersLayout(2, feature_norm=math.sqrt(2)),
+]
+"""Of two entries in the moments."""
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_what_no_users_add_up_to_is_impossible_without_noise(layout: Layout) -> None:
+    eye, most = np.eye(2) * layout.moment_norm**2, 1 - layout.centre
     assert trace_chance(layout, sums(10, [0, 0], 5 * eye)) == 1.0
     assert trace_chance(layout, sums(10, [0, 0], 5.1 * eye)) == 0.0
-    # Ten rewards of 1 with features e_1, and one that is more than that.
+    # Ten rewards of 1 with moments of e_1, and one that is more than that.
     along = np.diag([10.0, 0.0])
-    assert moment_chance(layout, sums(10, [10, 0], along)) == 1.0
-    assert moment_chance(layout, sums(10, [10.1, 0], along)) == 0.0
+    assert moment_chance(layout, sums(10, [10 * most, 0], along)) == 1.0
+    assert moment_chance(layout, sums(10, [10.1 * most, 0], along)) == 0.0
+    assert moment_chance(layout, sums(10, [-10 * layout.centre, 0], along)) == 1.0
     assert moment_chance(layout, sums(10, [0, 1], along)) == 0.0
     assert moment_chance(layout, sums(10, [0, 0], np.diag([5.0, -1.0]))) == 0.0
 
 
-def test_noise_alone_passes_each_part_as_often_as_its_chance_says() -> None:
+@pytest.mark.parametrize("layout", [LightOffset(5), PapersLayout(5)], ids=str)
+def test_noise_alone_passes_each_part_as_often_as_its_chance_says(layout: Layout) -> None:
     """Sums of nobody but noise, at a chance of 1 in 20; a false alarm of this test: 1e-6."""
-    layout, rng, runs = plan_of(**ISSUE).layout, np.random.default_rng(4), 2000
+    rng, runs = np.random.default_rng(4), 2000
     below = {"trace": 0, "moments": 0, "residual": 0}
     for _ in range(runs):
-        vector, matrix = layout.decode(rng.normal(0.0, 10.0, layout.size))
-        own = ReleasedSums(vector, matrix, 0, 1, 100.0)
+        found = layout.decode(rng.normal(0.0, 10.0, layout.size), 0)
+        own = ReleasedSums(found.vector, found.matrix, 0, 1, 100.0)
         below["trace"] += trace_chance(layout, own) < 0.05
         below["moments"] += moment_chance(layout, own) < 0.05
         below["residual"] += residual_chance(layout, own, own) < 0.05
@@ -160,8 +179,15 @@ def test_a_tree_without_a_batch_adds_up_the_nodes_that_are_without_it(levels: in
     collector = plan.mechanism.collector(np.random.default_rng(1))
     users = plan.layout.encode(np.full((500, 3), 0.5), np.ones(500))
     released = [collector.add(index, users * (index != 2)) for index in range(8)]
-    every, usual = SelectedSums(plan.mechanism, ()), plan.mechanism.running_sum()
-    without = SelectedSums(plan.mechanism, {2})
+    size = plan.layout.size
+    every, usual, without = (
+        PrefixSums(running, size)
+        for running in (
+            SelectedSums(plan.mechanism, ()),
+            plan.mechanism.running_sum(),
+            SelectedSums(plan.mechanism, {2}),
+        )
+    )
     for index, one in enumerate(released):
         (total, variance), (known, same) = every.add(index, one), usual.add(index, one)
         np.testing.assert_allclose(total, known)
@@ -179,9 +205,9 @@ def test_a_sum_that_is_never_released_alone_cannot_be_left_out() -> None:
     pairs = replace(plan.mechanism)
     object.__setattr__(pairs, "covers", lambda index: (range(index - index % 2, index + 1),))
     selected = SelectedSums(pairs, {0})
-    selected.add(0, np.zeros(plan.layout.size))
+    assert selected.part(0, np.zeros(plan.layout.size)) is None
     with pytest.raises(RefusedError, match="batch 1 was only released together"):
-        selected.add(1, np.zeros(plan.layout.size))
+        selected.part(1, np.zeros(plan.layout.size))
     assert alone(pairs, 1, np.zeros(plan.layout.size)) is None
 
 
@@ -226,8 +252,8 @@ def test_a_report_of_bits_weighs_what_the_plan_says() -> None:
     release: Any = plan.release(0)
     middle = release.signal_bits / 2 + release.noise_bits / 2
     ones = release.signal_bits + release.noise_bits
-    moved = np.linalg.norm((ones - middle)[:5] / release.grid)
-    assert release.report_weight == pytest.approx(moved)
+    moved = np.linalg.norm((ones - middle)[:6] / release.grid)
+    assert release.report_weight == pytest.approx(moved / 0.5)
     assert 4.5 < plan.report_weight < 5.0
 
 
@@ -239,7 +265,7 @@ def test_a_gaussian_report_weighs_what_the_plan_says_and_no_more() -> None:
     hostile = {name: np.full_like(rows, 2**61) for name, rows in honest.items()}
     ones = {name: np.concatenate([honest[name], hostile[name]]) for name in honest}
     moved = release.analyze(ones) - release.analyze(honest)
-    most = float(np.linalg.norm(moved[:4])) / plan.layout.largest_entry
+    most = float(np.linalg.norm(moved[:5])) / 0.5
     assert release.report_weight == pytest.approx(most)
     assert 50 < plan.report_weight < 150
     exact = np.concatenate([honest["vector"][0], honest["matrix"][0]]) * 2.0**-40

@@ -9,22 +9,28 @@ from scipy.stats import chi2_contingency, chisquare
 from croupier.analyzer import Analyzer
 from croupier.client import Client
 from croupier.coins import SeededCoins
+from croupier.layouts import LightOffset
 from croupier.model import Model, ReleasedSums
 from croupier.plan import Plan
-from croupier.policies.sampling import Sampling, root
+from croupier.policies.bayesian import root
+from croupier.policies.posterior import LinearPrior
+from croupier.policies.sampling import Sampling
 from croupier.shuffler import Shuffler
 from croupier.simulation.engine import run
 from croupier.simulation.synthetic import Sphere
 
-POLICY = Sampling(confidence=0.01, matrix_noise=1.0)
+LAYOUT = LightOffset(3)
+POLICY = Sampling(0.01, LinearPrior.of(LAYOUT), 0.7)
 RNG = np.random.default_rng(0)
 FEATURES = RNG.uniform(-0.5, 0.5, (200, 3))
 REWARDS = RNG.random(200)
 RARE = 1e-6
 
 
-def sums(noise: float) -> ReleasedSums:
-    return ReleasedSums(FEATURES.T @ REWARDS, FEATURES.T @ FEATURES, 200, 1, noise)
+def learnt(noise: float = 2.0) -> Model:
+    moments = LAYOUT.decode(LAYOUT.encode(FEATURES, REWARDS).sum(axis=0), 200)
+    sums = ReleasedSums(moments.vector, moments.matrix, 200, 1, noise)
+    return POLICY.model(POLICY.learn(POLICY.start(), sums))
 
 
 def plan(**more: Any) -> Plan:
@@ -33,40 +39,31 @@ def plan(**more: Any) -> Plan:
 
 
 def test_without_noise_it_is_bayesian_regression() -> None:
-    """Prior N(0, I/d), reward variance 1/4."""
-    model = POLICY.model(sums(0.0))
-    precision = 4 * FEATURES.T @ FEATURES + 3 * np.eye(3)
-    np.testing.assert_allclose(model.theta, np.linalg.solve(precision, 4 * FEATURES.T @ REWARDS))
-    np.testing.assert_allclose(model.matrix, np.linalg.inv(precision), atol=1e-12)
+    """Prior N(0, I/(d + 1)), an offset around 1/2 of variance 1/12, reward variance 1/4."""
+    rows = np.column_stack([FEATURES, np.ones(200)])
+    precision = 4 * rows.T @ rows + np.diag([4.0, 4.0, 4.0, 12.0])
+    expected = np.linalg.solve(precision, 4 * rows.T @ (REWARDS - 0.5))
+    model = learnt(0.0)
+    np.testing.assert_allclose(model.theta, expected[:3], rtol=1e-7, atol=1e-12)
+    np.testing.assert_allclose(model.matrix, np.linalg.inv(precision)[:3, :3], rtol=1e-7)
 
 
-def test_with_noise_every_direction_is_shrunk_as_stated() -> None:
-    noise = 2.0
-    values, axes = np.linalg.eigh(FEATURES.T @ FEATURES)
-    hidden = values / 4 + noise * 1.5
-    precision = values**2 / hidden + 3
-    expected = axes @ (values / hidden / precision * (axes.T @ (FEATURES.T @ REWARDS)))
-    model = POLICY.model(sums(noise))
-    np.testing.assert_allclose(model.theta, expected)
-    np.testing.assert_allclose(np.linalg.eigvalsh(model.matrix), np.sort(1 / precision))
+def test_noise_shrinks_what_is_known_to_the_prior() -> None:
+    clear, loud = learnt(0.0), learnt(50.0)
+    assert np.linalg.norm(loud.theta) < np.linalg.norm(clear.theta)
+    assert (np.linalg.eigvalsh(loud.matrix - clear.matrix) > 0).all()
+    assert np.linalg.eigvalsh(loud.matrix).max() < 1 / 4
 
 
 def test_before_anything_is_learnt_the_model_is_the_prior() -> None:
-    model = POLICY.first_model(4)
-    np.testing.assert_array_equal(model.theta, np.zeros(4))
-    np.testing.assert_allclose(model.matrix, np.eye(4) / 4)
-
-
-def test_a_negative_eigenvalue_falls_back_to_the_prior() -> None:
-    released = ReleasedSums(np.array([5.0, 3.0]), np.diag([-2.0, 8.0]), 20, 1, 1.0)
-    model = POLICY.model(released)
-    assert model.theta[0] == 0.0
-    assert model.matrix[0, 0] == pytest.approx(1 / 2)
-    assert model.repairs == 0
+    model = POLICY.first_model
+    np.testing.assert_array_equal(model.theta, np.zeros(3))
+    np.testing.assert_allclose(model.matrix, np.eye(3) / 4)
+    assert (model.users, model.version, model.repairs, model.scale) == (0, 0, 0, 0.7)
 
 
 def test_the_first_batch_plays_every_available_arm_alike() -> None:
-    model, coins = POLICY.first_model(3), SeededCoins(1)
+    model, coins = POLICY.first_model, SeededCoins(1)
     mask = np.array([True, True, False, True, True])
     played = [int(POLICY.choose(model, FEATURES[:5], coins, mask).arm) for _ in range(4000)]
     counts = np.bincount(played, minlength=5)
@@ -76,7 +73,7 @@ def test_the_first_batch_plays_every_available_arm_alike() -> None:
 
 
 def test_a_device_plays_the_best_of_mean_and_one_draw() -> None:
-    model = POLICY.model(sums(2.0))
+    model = learnt()
     strayed = model.theta + 0.7 * root(model.matrix) @ SeededCoins(3).normal(3)
     wanted = np.maximum(FEATURES @ model.theta, FEATURES @ strayed)
     choice = POLICY.choose(model, FEATURES, SeededCoins(3))
@@ -85,7 +82,7 @@ def test_a_device_plays_the_best_of_mean_and_one_draw() -> None:
 
 
 def test_simulated_devices_choose_with_the_law_of_real_ones() -> None:
-    model, arms, coins = POLICY.model(sums(2.0)), FEATURES[:8], SeededCoins(4)
+    model, arms, coins = learnt(), FEATURES[:8], SeededCoins(4)
     real = [int(POLICY.choose(model, arms, coins).arm) for _ in range(5000)]
     stacked = Model("sampling", model.theta[None, None], model.matrix[None, None], 0.7, users=200)
     quick = POLICY.sample(stacked, arms[None, None], 5000, np.random.default_rng(5))[0]
@@ -96,7 +93,7 @@ def test_simulated_devices_choose_with_the_law_of_real_ones() -> None:
 
 def test_a_device_must_bring_its_coins() -> None:
     with pytest.raises(ValueError, match="coins must be given"):
-        POLICY.choose(POLICY.first_model(3), FEATURES)
+        POLICY.choose(POLICY.first_model, FEATURES)
 
 
 def test_unknown_options_are_refused() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from croupier.contribution import Layout
+from croupier.layouts import LightOffset, PapersLayout
 from croupier.model import Model, ReleasedSums
 from croupier.policies.base import Setting
 from croupier.policies.ucb import Ucb, invert_above
@@ -19,13 +19,14 @@ from croupier.theory.released import Scale
 Floats = NDArray[np.float64]
 
 DIM, BATCHES, CONFIDENCE, STD = 3, 50, 0.01, 2.5
-SETTING = Setting(Layout(DIM), FixedBatches(20, 1000), CONFIDENCE, BATCHES * STD**2)
+SETTING = Setting(PapersLayout(DIM), FixedBatches(20, 1000), CONFIDENCE, BATCHES * STD**2)
 POLICY = Ucb.calibrate(SETTING)
 
 
-def noise_bound(std: float, factor: float = 1.0) -> float:
-    """S of MATH 6.3: std (sqrt(2d) + sqrt(2 ln(2M/alpha)))."""
-    return std * factor * (math.sqrt(2 * DIM) + math.sqrt(2 * math.log(2 * BATCHES / CONFIDENCE)))
+def noise_bound(std: float, dim: int = DIM) -> float:
+    """S of MATH 6.3 with noise std on the diagonal and beside it: there svec has sqrt(2) of it."""
+    spread = math.sqrt(2 * dim) + math.sqrt(2 * math.log(2 * BATCHES / CONFIDENCE))
+    return std * (math.sqrt(2) if dim > 1 else 1.0) * spread
 
 
 def random_model(rng: np.random.Generator, dim: int, scale: float = 1.3) -> Model:
@@ -76,7 +77,7 @@ def test_equal_arms_tie_for_every_model_and_every_user_of_a_batch() -> None:
 
 
 def test_before_anything_is_learnt_arms_of_equal_norm_tie() -> None:
-    first = POLICY.first_model(DIM)
+    first = POLICY.first_model
     assert POLICY.choose(first, np.eye(DIM)[::-1].copy()).arm == 0
     assert not first.theta.any()
     assert first.version == first.users == first.repairs == 0
@@ -115,14 +116,14 @@ def test_a_masked_arm_is_never_played() -> None:
 def test_a_mask_without_arms_is_refused() -> None:
     mask = np.array([[True, False], [False, False]])
     with pytest.raises(ValueError, match="mask must leave an arm"):
-        POLICY.choose(POLICY.first_model(DIM), np.zeros((2, 2, DIM)), mask=mask)
+        POLICY.choose(POLICY.first_model, np.zeros((2, 2, DIM)), mask=mask)
 
 
 def test_features_that_are_not_numbers_are_refused_even_where_masked() -> None:
     features = np.zeros((2, DIM))
     features[1, 0] = math.nan
     with pytest.raises(ValueError, match="features must be finite"):
-        POLICY.choose(POLICY.first_model(DIM), features, mask=np.array([True, False]))
+        POLICY.choose(POLICY.first_model, features, mask=np.array([True, False]))
 
 
 def test_theta_solves_the_regularised_equations() -> None:
@@ -143,12 +144,15 @@ def test_the_fixed_regulariser_is_twice_the_noise_of_the_whole_horizon() -> None
     )
 
 
-@pytest.mark.parametrize(("layout", "factor"), [(Layout(DIM), 1.0), (Layout(DIM, False), 2**0.5)])
-def test_the_papers_layout_counts_its_louder_off_diagonal_noise(
-    layout: Layout, factor: float
-) -> None:
-    policy = Ucb.calibrate(replace(SETTING, layout=layout))
-    assert policy.regularizer == pytest.approx(2 * noise_bound(STD * math.sqrt(BATCHES), factor))
+@pytest.mark.parametrize("dim", [1, 2, 6])
+def test_the_papers_layout_counts_its_louder_off_diagonal_noise(dim: int) -> None:
+    policy = Ucb.calibrate(replace(SETTING, layout=PapersLayout(dim)))
+    assert policy.regularizer == pytest.approx(2 * noise_bound(STD * math.sqrt(BATCHES), dim))
+
+
+def test_other_layouts_are_refused() -> None:
+    with pytest.raises(ValueError, match="policy ucb has a radius for the paper's layout alone"):
+        Ucb.calibrate(replace(SETTING, layout=LightOffset(DIM)))
 
 
 @pytest.mark.parametrize("batches", [1, 7, 50])
@@ -164,7 +168,7 @@ def test_the_growing_regulariser_is_twice_the_noise_so_far(batches: int) -> None
 def test_without_noise_the_regulariser_is_one() -> None:
     for regularizer in ("fixed", "growing"):
         policy = Ucb.calibrate(replace(SETTING, noise_variance=0.0), regularizer=regularizer)
-        np.testing.assert_array_equal(policy.first_model(DIM).matrix, np.eye(DIM))
+        np.testing.assert_array_equal(policy.first_model.matrix, np.eye(DIM))
 
 
 @pytest.mark.parametrize("regularizer", ["fixed", "growing"])

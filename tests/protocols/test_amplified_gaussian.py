@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from croupier.coins import SeededCoins, SystemCoins
-from croupier.contribution import UNIT, Layout
 from croupier.errors import GuaranteeError
+from croupier.fixed_point import UNIT
+from croupier.layouts import LightOffset, PapersLayout
 from croupier.plan import Plan
 from croupier.privacy.budget import Budget
 from croupier.privacy.gdp import delta_of
@@ -18,7 +19,7 @@ from croupier.protocols.base import Terms
 from croupier.schedules import FixedBatches, GrowingBatches
 from croupier.shuffler import gather, shuffle
 
-LAYOUT = Layout(3)
+LAYOUT = LightOffset(3)
 
 
 def release(sigma: float = 0.7, users: int = 6) -> AmplifiedGaussianRelease:
@@ -28,8 +29,8 @@ def release(sigma: float = 0.7, users: int = 6) -> AmplifiedGaussianRelease:
 def test_vector_and_matrix_are_rows_of_their_own_channels() -> None:
     sent = release().randomize(np.zeros(LAYOUT.size), SystemCoins())
     assert {channel: rows.shape for channel, rows in sent.items()} == {
-        "vector": (1, 3),
-        "matrix": (1, 6),
+        "vector": (1, 4),
+        "matrix": (1, 9),
     }
 
 
@@ -62,7 +63,7 @@ def test_analyzer_ignores_message_order_to_the_last_bit() -> None:
 
 def test_sums_beyond_64_bits_are_exact() -> None:
     """Twelve of the largest numbers that count."""
-    made = AmplifiedGaussianRelease(Layout(1), 12, 80_000.0)
+    made = AmplifiedGaussianRelease(PapersLayout(1), 12, 80_000.0)
     rows = np.full((12, 1), 800_000 * 2**40)
     rows[0] += 2**39
     assert rows.sum(dtype=object) > 2**63
@@ -86,7 +87,7 @@ def discrete_delta(scale: float, shift: int, epsilon: float) -> float:
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
 def test_discrete_noise_costs_no_more_than_the_slack(epsilon: float) -> None:
-    layout, scale = Layout(1, scaled=False, feature_norm=500 * UNIT), 1000
+    layout, scale = PapersLayout(1, feature_norm=500 * UNIT), 1000
     made = AmplifiedGaussianRelease(layout, 6, scale * UNIT)
     mu = layout.sensitivity / made.sigma
     allowed = math.exp(layout.size / 8 / scale**2) * delta_of(mu, epsilon - made.loss_slack)
@@ -96,9 +97,9 @@ def test_discrete_noise_costs_no_more_than_the_slack(epsilon: float) -> None:
 
 
 def test_the_slack_is_negligible_where_anyone_would_use_it() -> None:
-    assert 0 < AmplifiedGaussianRelease(Layout(20), 6, 0.5).loss_slack < 1e-18
-    assert AmplifiedGaussianRelease(Layout(20), 6, 0.01).loss_slack < 2e-14
-    assert AmplifiedGaussianRelease(Layout(20), 6, 5e-324).loss_slack == math.inf
+    assert 0 < AmplifiedGaussianRelease(LightOffset(20), 6, 0.5).loss_slack < 1e-18
+    assert AmplifiedGaussianRelease(LightOffset(20), 6, 0.01).loss_slack < 2e-14
+    assert AmplifiedGaussianRelease(LightOffset(20), 6, 5e-324).loss_slack == math.inf
 
 
 def test_noise_of_the_sum_grows_with_the_root_of_the_users() -> None:
@@ -109,8 +110,8 @@ def test_noise_of_the_sum_grows_with_the_root_of_the_users() -> None:
 def test_a_report_alone_is_an_exact_gaussian_mechanism() -> None:
     made = AmplifiedGaussian(LAYOUT, FixedBatches(6, 60), (release(2.0), release(4.0)))
     local = made.local_guarantee()
-    assert local.mu == pytest.approx(math.sqrt(4.5) / 2.0)
-    assert local.delta(1.0) == pytest.approx(delta_of(math.sqrt(4.5) / 2.0, 1.0))
+    assert local.mu == pytest.approx(math.sqrt(9 / 8) / 2.0)
+    assert local.delta(1.0) == pytest.approx(delta_of(math.sqrt(9 / 8) / 2.0, 1.0))
 
 
 def test_theorem_sigma_is_that_of_the_paper_inside_its_range() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from croupier.coins import SeededCoins
-from croupier.contribution import Layout
+from croupier.layouts import PapersLayout
 from croupier.protocols.base import ShuffleRelease
 from croupier.protocols.collecting import Collector, Devices
 from croupier.protocols.concurrent_tree import ConcurrentTree, NodeCollector
@@ -12,7 +12,7 @@ from croupier.protocols.vector_release import VectorSumRelease
 from croupier.protocols.vector_sum import VectorSum
 from croupier.schedules import FixedBatches
 
-LAYOUT = Layout(1)
+LAYOUT = PapersLayout(1)
 BITS = VectorSum(LAYOUT, FixedBatches(3, 30), (VectorSumRelease(LAYOUT, 3, 2.5, 4, 0.5),))
 QUIET = ConcurrentTree(
     LAYOUT,

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from croupier.coins import SeededCoins
-from croupier.contribution import Layout, contribution
+from croupier.contribution import contribution
+from croupier.layouts import LightOffset
 from croupier.plan import Plan
 from croupier.protocols.noiseless import NoiselessRelease
 
-LAYOUT = Layout(3)
+LAYOUT = LightOffset(3)
 RELEASE = NoiselessRelease(LAYOUT, 5)
 
 

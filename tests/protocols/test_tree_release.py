@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from croupier.coins import SeededCoins
-from croupier.contribution import Layout
+from croupier.layouts import LightOffset, PapersLayout
 from croupier.protocols.tree_release import ConcurrentTreeRelease, channel, node_view
 from croupier.protocols.vector_release import VectorSumRelease
 from croupier.shuffler import gather, shuffle
 
-LAYOUT = Layout(2)
+LAYOUT = LightOffset(2)
 RELEASE = ConcurrentTreeRelease(LAYOUT, 4, (4, 12), (3.5, 5.25), (9, 6))
 
 
@@ -45,7 +45,7 @@ def test_a_report_has_every_level_in_channels_of_its_own() -> None:
     assert sum(len(rows) for rows in sent.values()) == RELEASE.report_bits
     assert RELEASE.report_bits == sum(node.report_bits for node in RELEASE.nodes)
     lower = RELEASE.of_levels(1)
-    assert list(lower.randomize(np.zeros(LAYOUT.size), SeededCoins(0))) == list(sent)[:5]
+    assert list(lower.randomize(np.zeros(LAYOUT.size), SeededCoins(0))) == list(sent)[: LAYOUT.size]
 
 
 def test_levels_draw_fresh_coins_and_fresh_rounding() -> None:
@@ -58,8 +58,8 @@ def test_levels_draw_fresh_coins_and_fresh_rounding() -> None:
             np.array_equal(sent[channel(0, label)], sent[channel(1, label)])
             for label in LAYOUT.labels
         )
-    # Five fair roundings agree with chance 1/32; 6 of 200 are expected, 40 have chance 1e-20.
-    assert agreed < 40
+    # Eight fair roundings agree with chance 1/256; 1 of 200 is expected, 15 have chance 1e-14.
+    assert agreed < 15
 
 
 def test_stated_noise_is_the_most_and_the_least_of_the_levels() -> None:
@@ -69,7 +69,7 @@ def test_stated_noise_is_the_most_and_the_least_of_the_levels() -> None:
 
 
 def test_analyze_reads_the_levels_that_are_there_for_the_users_that_are_there() -> None:
-    quiet = ConcurrentTreeRelease(Layout(1), 2, (2, 6), (4.0, 8.0), (0, 0))
+    quiet = ConcurrentTreeRelease(PapersLayout(1), 2, (2, 6), (4.0, 8.0), (0, 0))
     rows = np.array([[0.25, 0.5], [-0.75, 1.0], [1.0, 0.75], [-1.0, 0.0], [0.5, 0.25], [0, 0.5]])
     coins = SeededCoins(2)
     reports = [quiet.randomize(row, coins) for row in rows]
@@ -80,7 +80,7 @@ def test_analyze_reads_the_levels_that_are_there_for_the_users_that_are_there() 
 
 
 def test_sampled_parts_add_up_to_the_exact_sums_without_noise() -> None:
-    quiet = ConcurrentTreeRelease(Layout(1), 2, (2, 6), (4.0, 8.0), (0, 0))
+    quiet = ConcurrentTreeRelease(PapersLayout(1), 2, (2, 6), (4.0, 8.0), (0, 0))
     rows = np.array([[[0.25, 0.5], [-0.75, 1.0]], [[1.0, 0.75], [-1.0, 0.0]]])
     drawn = quiet.sample_sum(rows, np.random.default_rng(0))
     assert np.array_equal(drawn, np.tile(rows.sum(axis=1), 2))
@@ -96,7 +96,7 @@ def test_a_viewed_node_has_the_law_of_its_users(reports: int) -> None:
     seen = node_view(node, reports, row, trials, rng)
     real = node.sample_sum(np.broadcast_to(batch, (trials, *batch.shape)), rng)
     apart = (seen.mean(axis=0) - real.mean(axis=0)) / real.std(axis=0) * np.sqrt(trials / 2)
-    # 5.5 standard deviations for 5 means and 15 variances and covariances: 8e-7.
+    # 5.5 standard deviations for 8 means and 36 variances and covariances: 2e-6.
     assert np.abs(apart).max() < 5.5
     covered = np.cov(seen.T) - np.cov(real.T)
     scale = np.sqrt(np.outer(real.var(axis=0), real.var(axis=0)))

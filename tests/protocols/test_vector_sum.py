@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from croupier.coins import SeededCoins, SystemCoins
-from croupier.contribution import Layout, contribution
+from croupier.contribution import contribution
 from croupier.errors import GuaranteeError
+from croupier.layouts import Layout, LightOffset, PapersLayout
 from croupier.plan import Plan
 from croupier.privacy.budget import Budget
 from croupier.protocols.base import Floats, Terms
@@ -19,7 +20,7 @@ from croupier.protocols.vector_sum import VectorSum
 from croupier.schedules import FixedBatches
 from croupier.shuffler import gather, shuffle
 
-LAYOUT = Layout(2)
+LAYOUT = LightOffset(2)
 
 
 def release(
@@ -57,7 +58,7 @@ def test_reports_have_a_fixed_length_and_never_overflow(
 
 @given(
     whole=st.integers(1, 2**22),
-    layout=st.sampled_from([Layout(2), Layout(3, weight=0.6, feature_norm=1.7)]),
+    layout=st.sampled_from([LightOffset(2), LightOffset(3, feature_norm=1.7, constant=(1, 0.9))]),
 )
 @settings(max_examples=60, deadline=None)
 def test_signal_bits_are_the_exact_ceiling(whole: int, layout: Layout) -> None:
@@ -68,7 +69,9 @@ def test_signal_bits_are_the_exact_ceiling(whole: int, layout: Layout) -> None:
     assert made.signal_bits.tolist() == [math.ceil(Fraction(whole, 2**16) * part) for part in span]
 
 
-@pytest.mark.parametrize("layout", [Layout(3), Layout(3, scaled=False)], ids=["scaled", "paper"])
+@pytest.mark.parametrize(
+    "layout", [LightOffset(3), LightOffset(3, constant=(0, 0.5)), PapersLayout(3)], ids=str
+)
 def test_the_steps_of_a_simulation_are_those_of_a_device(layout: Layout) -> None:
     made, rng = VectorSumRelease(layout, 3, 7.0625, 0, 0.5), np.random.default_rng(4)
     for _ in range(50):
@@ -80,7 +83,7 @@ def test_the_steps_of_a_simulation_are_those_of_a_device(layout: Layout) -> None
 
 def test_released_grids_are_the_scripts_to_the_nearest_step() -> None:
     made = VectorSum.calibrate(
-        Budget(1, 0.1), Layout(5, scaled=False), FixedBatches(20, 200), Terms("released")
+        Budget(1, 0.1), PapersLayout(5), FixedBatches(20, 200), Terms("released")
     )
     assert abs(made.release(0).parameters["grid"] - 2 * math.sqrt(20)) <= 2.0**-17
 
@@ -93,15 +96,15 @@ def test_a_report_can_be_all_ones(bias: float) -> None:
         [np.count_nonzero(rows) for rows in made.randomize(LAYOUT.high, coins).values()]
         for _ in range(300)
     ]
-    # The largest count is reached (missed in all 300 reports of 5 labels with chance below 1e-6).
+    # The largest count is reached (missed in all 300 reports of 8 labels with chance below 1e-6).
     assert np.max(counts - most) == 0
 
 
 @pytest.mark.parametrize("end", ["low", "high"])
 def test_range_ends_on_the_grid_are_exact(end: str) -> None:
-    unscaled = Layout(2, scaled=False)
-    made = VectorSumRelease(unscaled, 4, 5.0, 0, 0.5)
-    row = getattr(unscaled, end)
+    layout = PapersLayout(2)
+    made = VectorSumRelease(layout, 4, 5.0, 0, 0.5)
+    row = getattr(layout, end)
     assert np.array_equal(made.run(np.tile(row, (4, 1)), SeededCoins(0)), 4 * row)
     rng = np.random.default_rng(0)
     assert np.array_equal(made.sample_sum(np.tile(row, (4, 1)), rng), 4 * row)
@@ -121,7 +124,7 @@ def test_rounding_is_drawn_afresh() -> None:
         tuple(np.count_nonzero(rows) for rows in made.randomize(row, coins).values())
         for _ in range(60)
     }
-    # Each label is a fair coin: all 32 patterns but for few; 60 equal ones have chance 2^-295.
+    # Each label is a fair coin: 16 of 256 patterns in 60 reports have chance below 1e-40.
     assert len(counts) > 16
 
 
@@ -129,7 +132,7 @@ def test_two_reports_of_one_device_differ() -> None:
     made, row = release(noise_bits=200), np.zeros(LAYOUT.size)
     first, second = (made.randomize(row, SystemCoins()) for _ in range(2))
     counts = [[np.count_nonzero(rows) for rows in sent.values()] for sent in (first, second)]
-    # Five popcounts of 200 coins agree with chance below 0.04^5 = 1e-7.
+    # Eight popcounts of 200 coins agree with chance below 0.04^8 = 1e-11.
     assert counts[0] != counts[1]
 
 
@@ -144,7 +147,7 @@ def test_analyzer_ignores_message_order_exactly() -> None:
 
 
 def test_analyzer_takes_off_the_shift_of_all_users_not_of_one() -> None:
-    made = VectorSumRelease(Layout(2, scaled=False), 4, 5.0, 0, 0.5)
+    made = VectorSumRelease(PapersLayout(2), 4, 5.0, 0, 0.5)
     rows = np.tile([0.2, -0.4, 1.0, 0.6, -1.0], (4, 1))
     sums = made.run(rows, SeededCoins(0))
     assert sums == pytest.approx([0.8, -1.6, 4.0, 2.4, -4.0])
@@ -170,7 +173,7 @@ def test_noise_std_is_what_is_measured_at_the_worst_rounding(bias: float) -> Non
     made = release(users=6, noise_bits=5, bias=bias)
     rows = np.tile(LAYOUT.low + 0.5 / made.grid, (6, 1))
     sums = made.sample_sum(np.broadcast_to(rows, (20_000, *rows.shape)), np.random.default_rng(1))
-    # A standard error is 1 / sqrt(2 * 20000) = 0.5 %; six of them for 5 labels: 1e-8.
+    # A standard error is 1 / sqrt(2 * 20000) = 0.5 %; six of them for 8 labels: 2e-8.
     assert sums.std(axis=0) == pytest.approx(np.full(LAYOUT.size, made.noise_std), rel=0.03)
 
 
@@ -181,7 +184,7 @@ def test_on_the_grid_only_privacy_noise_is_left() -> None:
     sums = made.sample_sum(
         np.broadcast_to(rows + 1e-12, (20_000, *rows.shape)), np.random.default_rng(2)
     )
-    assert sums.std(axis=0) == pytest.approx(np.full(5, made.privacy_noise_std), rel=0.03)
+    assert sums.std(axis=0) == pytest.approx(np.full(LAYOUT.size, made.privacy_noise_std), rel=0.03)
 
 
 def test_theorem_parameters_are_those_of_the_paper() -> None:
@@ -203,7 +206,7 @@ def test_theorem_parameters_are_those_of_the_paper() -> None:
     assert bits < own["noise_bits"] <= math.ceil(bits * (9 / grid) ** 2)
     assert own["noise_bits"] == pytest.approx(2.5e8, rel=0.03)
     assert plan.release(0).privacy_noise_std == pytest.approx(3427, rel=1e-3)
-    assert not plan.layout.scaled
+    assert plan.layout == PapersLayout(5)
 
 
 def test_theorem_refuses_epsilon_beyond_its_range_with_both_numbers() -> None:

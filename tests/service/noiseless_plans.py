@@ -27,9 +27,13 @@ from .beside_the_keys import shuffler_store
 def noiseless(
     users: int = 3, batches: int = 3, participations: int = 1, dim: int = 6, **changes: object
 ) -> Plan:
-    """A plan whose batch sums show exactly who was counted; dim 6 has 27 coordinates."""
+    """A plan whose batch sums show exactly who was counted; dim 6 has 27 coordinates.
+
+    In the paper's layout a user of one coordinate alone is not beyond what honest users could be.
+    """
     return Plan.calibrate(
         "noiseless",
+        policy="ucb",
         dim=dim,
         batches="fixed",
         batch_size=users,

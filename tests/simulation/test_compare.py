@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from croupier.plan import Plan
+from croupier.simulation import engine, registry
 from croupier.simulation.compare import (
     ALL_ENTRIES,
     AMPLIFIED,
@@ -22,6 +22,7 @@ from croupier.simulation.compare import (
     uniform_play,
 )
 from croupier.simulation.sweep import simulate
+from croupier.simulation.synthetic import Sphere
 
 ARENA = Arena(dim=5, horizon=20000, epsilon=1.0, delta=0.1, calibration="theorem")
 DEFAULT = replace(ARENA, calibration="certified")
@@ -58,6 +59,7 @@ def test_what_an_arena_leaves_out_is_what_a_plan_leaves_out(calibration: str) ->
     plan = Plan.calibrate(
         "vector-sum", dim=5, horizon=20000, batch_size=size, epsilon=1.0, delta=0.1,
         calibration=calibration, honest_fraction=1.0,
+        constant_feature=Sphere.constant_of(5) if calibration == "certified" else None,
     )  # fmt: skip
     assert enter(VECTOR, arena).plan.id == plan.id
 
@@ -76,9 +78,50 @@ def test_an_entry_without_words_keeps_its_label() -> None:
     assert enter(Entry("mine", "vector-sum"), DEFAULT).label == "mine"
 
 
-def test_centred_arenas_make_centred_plans() -> None:
-    arena = replace(DEFAULT, centred=True, constant_feature=(4, math.sqrt(0.5)))
-    assert enter(VECTOR, arena).plan.layout.constant == (4, math.sqrt(0.5))
+@pytest.mark.parametrize("problem", ["sphere", "contextual", "pooled", "released"])
+def test_certified_plans_declare_what_the_problem_has(problem: str) -> None:
+    arena, kind = replace(DEFAULT, problem=problem), registry.find(problem)
+    job = enter(VECTOR, arena)
+    assert job.plan.layout.constant == kind.constant_of(5)
+    assert job.plan.layout.feature_norm == kind.feature_norm
+    assert job.plan.met
+    assert engine.fitting_plan(job.plan, job.problem) is job.plan
+    outcome = simulate(uniform_play(replace(arena, horizon=300)).plan, job.problem, trials=2)
+    assert np.isfinite(outcome.mean).all()
+    assert enter(VECTOR, replace(arena, declared=False)).plan.layout.constant is None
+
+
+def test_a_named_constant_is_declared_in_place_of_the_problems() -> None:
+    named = (0, 0.5)
+    for arena in (ARENA, DEFAULT, replace(DEFAULT, declared=False)):
+        job = enter(VECTOR, replace(arena, constant_feature=named))
+        assert job.plan.layout.constant == named
+
+
+@pytest.mark.parametrize("calibration", ["theorem", "released"])
+@pytest.mark.parametrize("problem", ["sphere", "released"])
+def test_the_papers_constants_are_stated_for_norm_1_and_declare_nothing(
+    calibration: str, problem: str
+) -> None:
+    layout = enter(VECTOR, replace(ARENA, calibration=calibration, problem=problem)).plan.layout
+    assert (layout.constant, layout.feature_norm) == (None, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "strategy"),
+    [
+        ({}, "fresh"),
+        ({"policy": "randucb"}, "fresh"),
+        ({"policy": "ucb"}, "toeplitz"),
+        ({"calibration": "theorem"}, "tree"),
+    ],
+)
+def test_the_central_model_has_fresh_noise_where_sums_are_learnt_one_by_one(
+    changes: dict[str, str], strategy: str
+) -> None:
+    arena = replace(DEFAULT, **changes)  # type: ignore[arg-type]
+    assert enter(BATCHED_CENTRAL, arena).plan.release(0).parameters["strategy"] == strategy
+    assert enter(CENTRAL, arena).plan.release(0).parameters["strategy"] == "tree"
 
 
 def test_uniform_play_pays_the_average_gap_in_every_round() -> None:

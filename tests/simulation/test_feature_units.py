@@ -1,4 +1,7 @@
-"""The same problem in other units is the same problem: features are divided by their norm."""
+"""The same problem in other units is the same problem: features are divided by their norm.
+
+Not for ``ucb``, whose radius is stated for features as they are.
+"""
 
 from __future__ import annotations
 
@@ -37,14 +40,14 @@ def regret(norm: float, policy: str, *, oracle: bool) -> Floats:
     return run(plan, problem, 7, range(3), points=5, oracle=oracle).regret
 
 
-@pytest.mark.parametrize("policy", ["sampling", "ucb"])
+@pytest.mark.parametrize("policy", ["sampling", "randucb", "thompson"])
 @pytest.mark.parametrize("oracle", [False, True], ids=["kernels", "oracle"])
 def test_regret_does_not_depend_on_the_units_of_features(policy: str, oracle: bool) -> None:
-    """It was 1,744 at norm 10 and 4,082 at 0.1 where it is 467 at norm 1."""
+    """With units left as they are it was four and nine times as much at norm 10 and 0.1."""
     base = regret(1.0, policy, oracle=oracle)
     for exact in (0.125, 8.0):
         assert np.array_equal(regret(exact, policy, oracle=oracle), base)
     for other in (0.1, 10.0):
         found = regret(other, policy, oracle=oracle)
         assert found[:, -1].mean() == pytest.approx(base[:, -1].mean(), rel=0.01)
-    assert policy == "ucb" or base[:, -1].mean() < 1000
+    assert base[:, -1].mean() < 300

@@ -12,10 +12,12 @@ import pytest
 from numpy.typing import NDArray
 
 from croupier.baselines.garcelon import GarcelonRelease
+from croupier.layouts import LightOffset
+from croupier.model import ReleasedSums
 from croupier.plan import Plan
+from croupier.policies.bayesian import root
 from croupier.policies.pick import TIE, pick
-from croupier.policies.posterior import posterior
-from croupier.policies.sampling import root
+from croupier.policies.posterior import LinearPrior
 from croupier.policies.ucb import invert_above
 from croupier.protocols.concurrent_tree import ConcurrentTree
 from croupier.protocols.noiseless import Noiseless, NoiselessRelease
@@ -23,7 +25,8 @@ from croupier.protocols.planned_tree import NodeSums
 from croupier.protocols.vector_sum import VectorSum
 from croupier.schedules import FixedBatches, GrowingBatches
 from croupier.simulation import engine, registry
-from croupier.simulation.kernels import compilation, linear_algebra, model_update, scoring
+from croupier.simulation.kernels import compilation, linear_algebra, posterior_update, scoring
+from croupier.simulation.kernels.arrays import Prior, Shape, empty_state, posterior_room
 from croupier.simulation.kernels.batches_ahead import BatchSizes
 from croupier.simulation.kernels.sampler import sampler
 from croupier.simulation.kernels.support import supports
@@ -114,30 +117,50 @@ def assert_same_choices(used: Plan, problem: Problem, seed: int) -> NDArray[np.i
     return arms
 
 
+POLICIES = ["ucb", "sampling", "randucb", "thompson"]
+CERTIFIED: dict[str, Any] = {"calibration": "certified", "batch_size": None}
+CONSTANT = (4, float(np.sqrt(0.5)))
 SETTINGS: list[tuple[str, dict[str, Any]]] = [
     ("linucb", {"batch_size": 1}),
     ("linucb", {"batch_size": 1, "calibration": "theorem", "dim": 7}),
     ("linucb", {"batch_size": 17, "dim": 3}),
-    ("noiseless", {"calibration": "certified", "policy": "randucb", "batch_size": None}),
-    ("noiseless", {"calibration": "certified", "policy": "sampling", "batch_size": None}),
-    ("vector-sum", {"epsilon": 20.0}),
-    ("vector-sum", {"calibration": "certified", "batch_size": None, "epsilon": 4.0, "dim": 12}),
-    ("vector-sum", {"calibration": "certified", "policy": "randucb", "batch_size": None}),
-    ("amplified-gaussian", {"epsilon": 5.0}),
-    ("local", {"batch_size": 1, "epsilon": 0.1}),
-    ("local", {"batch_size": 1, "calibration": "certified", "batches": "fixed", "epsilon": 9.0}),
-    ("central", {"batch_size": 1}),
-    ("central", {"batch_size": 3, "calibration": "certified", "batches": "fixed"}),
     ("linucb", {"batch_size": 30, "dim": 22}),
     ("linucb", {"batch_size": 1, "publication": "determinant"}),
+    ("linucb", {"batch_size": 7, "calibration": "certified", "policy": "thompson", "drift": 0.01}),
+    ("noiseless", {**CERTIFIED, "policy": "randucb"}),
+    ("noiseless", {**CERTIFIED, "policy": "sampling"}),
+    ("noiseless", {**CERTIFIED, "policy": "thompson"}),
     ("noiseless", {"calibration": "certified", "policy": "sampling", "publication": "rare"}),
+    ("vector-sum", {"epsilon": 20.0}),
+    ("vector-sum", {**CERTIFIED, "epsilon": 4.0, "dim": 12}),
+    ("vector-sum", {**CERTIFIED, "epsilon": 4.0, "dim": 2}),
+    ("vector-sum", {**CERTIFIED, "policy": "randucb"}),
+    ("vector-sum", {**CERTIFIED, "policy": "thompson", "epsilon": 3.0}),
+    ("vector-sum", {**CERTIFIED, "policy": "sampling", "drift": 0.003}),
+    ("vector-sum", {"calibration": "certified", "policy": "ucb", "epsilon": 9.0}),
     ("vector-sum", {"calibration": "certified", "epsilon": 9.0, "publication": "rare"}),
+    ("vector-sum", {**CERTIFIED, "policy": "thompson", "publication": "determinant"}),
+    ("amplified-gaussian", {"epsilon": 5.0}),
+    ("amplified-gaussian", {**CERTIFIED, "epsilon": 5.0, "honest_fraction": 1.0}),
+    ("local", {"batch_size": 1, "epsilon": 0.1}),
+    ("local", {"batch_size": 1, "calibration": "certified", "batches": "fixed", "epsilon": 9.0}),
+    ("local", {**CERTIFIED, "policy": "randucb"}),
+    ("central", {"batch_size": 1}),
+    ("central", {"batch_size": 3, "calibration": "certified", "batches": "fixed"}),
+    ("central", {"batch_size": 5, "calibration": "certified", "batches": "fixed", "drift": 0.01}),
+    ("central", {**CERTIFIED, "strategy": "tree", "policy": "thompson"}),
+    ("central", {**CERTIFIED, "strategy": "tree", "policy": "ucb"}),
+    ("central", {**CERTIFIED, "strategy": "toeplitz", "policy": "randucb"}),
+    ("central", {**CERTIFIED, "strategy": "fresh"}),
+    ("central", {**CERTIFIED, "strategy": "fresh", "policy": "ucb"}),
     ("garcelon", {"calibration": "certified", "policy": "sampling", "epsilon": 5.0}),
-    ("garcelon", {"calibration": "certified", "policy": "randucb", "batch_size": None}),
+    ("garcelon", {**CERTIFIED, "policy": "randucb"}),
     ("garcelon", {"calibration": "certified", "epsilon": 2.0, "publication": "every"}),
     ("concurrent-tree", {"calibration": "certified", "policy": "sampling", "batches": "fixed"}),
     ("concurrent-tree", {"calibration": "certified", "horizon": 1190, "batches": "fixed"}),
     ("concurrent-tree", {"calibration": "certified", "batches": "doubling", "horizon": 3000}),
+    ("concurrent-tree", {**CERTIFIED, "policy": "thompson", "drift": 0.003, "levels": 2}),
+    ("concurrent-tree", {"calibration": "certified", "policy": "ucb", "batches": "fixed"}),
 ]
 
 
@@ -166,17 +189,33 @@ def test_kernels_choose_the_oracles_arm_in_10000_rounds_of_random_problems(seed:
     assert_same_choices(used, kind(used.layout.dim, int(rng.integers(2, 40))), seed)
 
 
-def test_private_centred_plans_are_played_alike() -> None:
-    constant = (4, float(np.sqrt(0.5)))
-    used = plan(
-        "vector-sum", calibration="certified", batch_size=None, centred=True,
-        constant_feature=constant, epsilon=4.0,
-    )  # fmt: skip
-    assert used.layout.centred
-    assert_same_choices(used, Contextual(5, 9), seed=3)
+DECLARED = [
+    ("noiseless", {**CERTIFIED, "policy": "sampling"}),
+    ("vector-sum", {**CERTIFIED, "epsilon": 4.0}),
+    ("vector-sum", {**CERTIFIED, "policy": "randucb", "drift": 0.003}),
+    ("vector-sum", {**CERTIFIED, "policy": "thompson", "publication": "rare"}),
+    ("vector-sum", {"calibration": "certified", "policy": "ucb", "epsilon": 9.0}),
+    ("local", CERTIFIED),
+    ("central", CERTIFIED),
+    ("central", {**CERTIFIED, "strategy": "toeplitz"}),
+    ("garcelon", {**CERTIFIED, "publication": "every"}),
+    ("amplified-gaussian", CERTIFIED),
+    ("concurrent-tree", {**CERTIFIED, "policy": "thompson", "levels": 2}),
+]
 
 
-@pytest.mark.parametrize("policy", ["ucb", "sampling", "randucb"])
+@pytest.mark.parametrize(("protocol", "changes"), DECLARED, ids=str)
+@pytest.mark.parametrize("kind", [Sphere, Contextual], ids=lambda kind: kind.name)
+def test_plans_that_declare_the_constant_are_played_alike(
+    kind: type[Problem], protocol: str, changes: dict[str, Any]
+) -> None:
+    used = plan(protocol, constant_feature=CONSTANT, **changes)
+    assert used.layout.scored == (5 if changes.get("policy") == "ucb" else 4)
+    arms = assert_same_choices(used, kind(5, 9), seed=3)
+    assert len(set(arms.tolist())) > 1
+
+
+@pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("kind", [Sphere, Contextual, Twins, SomeOffered])
 def test_runs_of_all_trials_at_once_choose_what_the_policy_samples(
     kind: type[Problem], policy: str
@@ -194,7 +233,7 @@ def test_runs_of_all_trials_at_once_choose_what_the_policy_samples(
 
 
 def test_arms_that_are_not_available_are_never_played() -> None:
-    for policy in ("ucb", "sampling", "randucb"):
+    for policy in POLICIES:
         used = plan("noiseless", calibration="certified", policy=policy, batches="fixed")
         arms = assert_same_choices(used, SomeOffered(5, 12), seed=2)
         assert (arms % 4 > 0).all()
@@ -235,26 +274,30 @@ def test_inverses_and_repairs_are_those_of_the_policy(dim: int) -> None:
 
 
 @pytest.mark.parametrize("dim", [2, 5, 17])
-@pytest.mark.parametrize("hidden", [0.0, 3.0])
-def test_posteriors_are_those_of_the_policy(dim: int, hidden: float) -> None:
-    from croupier.model import ReleasedSums
-
-    rng = np.random.default_rng(dim)
-    theta, vector = np.zeros(dim), rng.standard_normal(dim)
-    matrix, values, axes = (np.zeros((dim, dim)) for _ in range(3))
-    weights, counts = np.zeros(dim), np.zeros(5, dtype=np.int64)
-    square = rng.standard_normal((dim, dim))
-    gram = square + square.T
-    for _ in range(70):
-        x = rng.standard_normal(dim) / 3
-        gram += np.outer(x, x)
-        sums = ReleasedSums(vector, gram, 1, 1, hidden / 1.5)
-        mean, covariance = posterior(sums, 1.0)
-        model_update.learn_posterior(
-            hidden, True, gram, vector, theta, matrix, values, axes, weights, counts
-        )
-        np.testing.assert_allclose(theta, mean, rtol=1e-9, atol=1e-11)
-        np.testing.assert_allclose(matrix, root(covariance), rtol=1e-9, atol=1e-11)
+@pytest.mark.parametrize("noise", [0.0, 3.0])
+@pytest.mark.parametrize("drift", [0.0, 0.02])
+def test_posteriors_are_those_of_the_policy(dim: int, noise: float, drift: float) -> None:
+    rng, layout = np.random.default_rng(dim), LightOffset(dim)
+    prior, p = LinearPrior.of(layout, drift), layout.summed
+    shape = Shape(dim, p, layout.size, 1, 1)
+    state, room = empty_state(shape, every=True), posterior_room(shape, prior.state.precision)
+    known = prior.state
+    for batch in range(70):
+        rows = rng.standard_normal((10, p)) / 3
+        square = noise * rng.standard_normal((p, p))
+        gram = rows.T @ rows + (square + square.T) / 2
+        vector = rng.standard_normal(p)
+        known = prior.learn(known, ReleasedSums(vector, gram, 10, batch + 1, noise**2))
+        model = prior.model("sampling", known, 1.0)
+        state.gram[:], state.vector[:] = gram, vector
+        given = Prior(prior.units, prior.matrix_noise, prior.drift)
+        posterior_update.update_posterior(0, 10.0, noise**2, False, given, state, room)
+        for rooted in (True, False):
+            posterior_update.show_posterior(rooted, state, room)
+            wanted = root(model.matrix) if rooted else model.matrix
+            np.testing.assert_allclose(state.matrix, wanted, rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(state.theta, model.theta, rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(room.precision, known.precision, rtol=1e-8, atol=1e-10)
 
 
 class Loud(NoiselessRelease):
@@ -290,7 +333,7 @@ def test_codes_of_several_bits_are_played_by_all_trials_at_once() -> None:
 
 
 @pytest.mark.parametrize("publication", ["rare", "determinant"])
-@pytest.mark.parametrize("policy", ["ucb", "sampling", "randucb"])
+@pytest.mark.parametrize("policy", POLICIES)
 def test_models_are_published_when_the_rule_says(publication: str, policy: str) -> None:
     used = plan(
         "noiseless", calibration="certified", policy=policy, publication=publication,
@@ -312,10 +355,19 @@ def test_batches_end_where_the_schedule_says(schedule: Any) -> None:
     assert batches.sizes(2, batches.count - 2).tolist() == sizes[2:]
 
 
-@pytest.mark.parametrize("protocol", ["local", "vector-sum", "central", "linucb"])
-@pytest.mark.parametrize("calibration", ["certified", "released"])
-def test_noise_drawn_ahead_is_that_of_the_running_sum(protocol: str, calibration: str) -> None:
-    used = plan(protocol, calibration=calibration, batches="fixed", batch_size=2, horizon=200)
+AHEAD = [
+    (protocol, {"calibration": calibration})
+    for protocol in ("local", "vector-sum", "central", "linucb")
+    for calibration in ("certified", "released")
+]
+AHEAD += [("central", {"calibration": "certified", "strategy": name}) for name in ("tree", "fresh")]
+
+
+@pytest.mark.parametrize(("protocol", "changes"), AHEAD, ids=str)
+def test_noise_drawn_ahead_is_that_of_the_running_sum(
+    protocol: str, changes: dict[str, Any]
+) -> None:
+    used = plan(protocol, batches="fixed", batch_size=2, horizon=200, **changes)
     mechanism = used.mechanism
     first, second = (mechanism.running_sum(np.random.default_rng(4)) for _ in range(2))
     rng, index = np.random.default_rng(5), 0
@@ -324,11 +376,13 @@ def test_noise_drawn_ahead_is_that_of_the_running_sum(protocol: str, calibration
         assert fresh is not None
         ahead = second.ahead(fresh)
         assert ahead is not None
-        for row, noise, variance in zip(fresh, *ahead, strict=True):
-            total, stated = first.add(index, row)
-            np.testing.assert_allclose(total, noise, rtol=1e-9, atol=1e-9)
-            assert variance == pytest.approx(stated, rel=1e-12, abs=1e-12)
+        for row, noise, variance, start in zip(fresh, *ahead, strict=True):
+            part = first.part(index, row)
+            assert part is not None
+            np.testing.assert_allclose(part.sums, noise, rtol=1e-9, atol=1e-9)
+            assert variance == pytest.approx(part.variance, rel=1e-12, abs=1e-12)
             index += 1
+            assert (part.start, part.stop) == (start, index)
 
 
 def test_noise_drawn_ahead_is_that_of_the_nodes_of_a_prefix() -> None:
@@ -348,12 +402,14 @@ def test_noise_drawn_ahead_is_that_of_the_nodes_of_a_prefix() -> None:
         fresh = rng.standard_normal((count, 3 * size))
         ahead = second.ahead(fresh)
         assert ahead is not None
-        for row, noise, variance in zip(fresh, *ahead, strict=True):
+        for row, noise, variance, start in zip(fresh, *ahead, strict=True):
             held = len(mechanism.release(index).nodes)
-            total, stated = first.add(index, nodes.add(index, row[: held * size]))
-            np.testing.assert_allclose(total, noise, rtol=1e-9, atol=1e-9)
-            assert variance == pytest.approx(stated, rel=1e-12)
+            part = first.part(index, nodes.add(index, row[: held * size]))
+            assert part is not None
+            np.testing.assert_allclose(part.sums, noise, rtol=1e-9, atol=1e-9)
+            assert variance == pytest.approx(part.variance, rel=1e-12)
             index += 1
+            assert (part.start, part.stop) == (start, index)
     assert index == mechanism.tree.batches
     assert mechanism.completed(range(100)).tolist() == [
         len(mechanism.covers(index)) for index in range(100)
@@ -412,7 +468,7 @@ def test_pooled_arm_sets_come_in_turn() -> None:
 
 def test_kernels_are_stamped_with_all_their_files() -> None:
     names = {part[0] for part in compilation.stamp() if isinstance(part, tuple)}
-    assert {"arrays.py", "linear_algebra.py", "model_update.py", "trial_loop.py"} <= names
+    assert {"arrays.py", "linear_algebra.py", "posterior_update.py", "trial_loop.py"} <= names
     kept: Any = scoring.first_best
     assert kept._cache._cache_file._source_stamp == compilation.STAMP
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from croupier.contribution import Layout
 from croupier.errors import UnknownNameError
+from croupier.layouts import LightOffset
 from croupier.plan import Plan
 from croupier.schedules import Span
 from croupier.simulation import engine, sweep
@@ -31,7 +31,6 @@ from croupier.simulation.planner.sampled_users import (
     play,
     played_rounds,
     sampled_rounds,
-    summed,
 )
 from croupier.simulation.planner.shortfall import WORTHWHILE, least, two_digits
 from croupier.simulation.problem import BLOCK
@@ -63,19 +62,26 @@ def test_speakers_are_users_of_their_batch_drawn_block_by_block(
     assert len(played) == (users if users < most + BLOCK else most)
 
 
-@pytest.mark.parametrize("layout", [Layout(4), Layout(4, weight=0.6, constant=(3, CONSTANT))])
-def test_summed_contributions_are_those_of_the_layout(layout: Layout) -> None:
-    rng = np.random.default_rng(0)
-    features, rewards = rng.normal(size=(2, 7, 4)), rng.random((2, 7))
-    exact = layout.encode(features, rewards).sum(axis=1)
-    np.testing.assert_allclose(summed(layout, features, rewards), exact, atol=1e-12)
+@pytest.mark.parametrize(
+    ("kind", "policy", "declared", "count"),
+    [
+        (Sphere, "thompson", False, 160),
+        (Contextual, "sampling", False, 80),
+        (Contextual, "randucb", True, 80),
+    ],
+)
+def test_speakers_have_the_regret_of_the_whole_batch(
+    kind: type[Sphere], policy: str, declared: bool, count: int
+) -> None:
+    """False alarm: 4 standard errors of the difference, 1e-4.
 
-
-@pytest.mark.parametrize(("kind", "count"), [(Sphere, 160), (Contextual, 80)])
-def test_speakers_have_the_regret_of_the_whole_batch(kind: type[Sphere], count: int) -> None:
-    """False alarm: 4 standard errors of the difference, 1e-4."""
-    plan = Plan.calibrate("vector-sum", dim=3, horizon=6000, epsilon=2.0, delta=1e-4)
+    ``sampling`` has rare bad runs on a common arm set, which would hide a difference.
+    """
     problem, trials = kind(3, 5), range(count)
+    plan = Plan.calibrate(
+        "vector-sum", dim=3, horizon=6000, epsilon=2.0, delta=1e-4, policy=policy,
+        constant_feature=problem.constant_of(3) if declared else None,
+    )  # fmt: skip
     whole = engine.run(plan, problem, 0, trials).regret[:, -1]
     spoken = play(course_of(plan), problem, 0, trials).regret
     assert played_rounds(plan.schedule, problem) < 6000
@@ -172,10 +178,15 @@ def test_the_interval_is_narrow() -> None:
     assert found.high - found.mean <= ACCURACY * found.mean
 
 
-def test_a_constant_feature_is_used_where_it_is_large_enough() -> None:
-    centred = accepted(answer(replace(SMALL, constant_feature=(0, 0.6))))
-    assert centred.layout.constant == (0, 0.6)
-    assert not accepted(answer(replace(SMALL, constant_feature=(0, 0.1)))).layout.centred
+def test_a_constant_feature_is_declared_and_saves_regret() -> None:
+    declared, plain = (
+        answer(replace(SMALL, constant_feature=feature)) for feature in ((0, 0.6), None)
+    )
+    assert accepted(declared).layout == LightOffset(3, constant=(0, 0.6))
+    assert accepted(plain).layout == LightOffset(3)
+    assert declared.expected is not None
+    assert plain.expected is not None
+    assert declared.expected.mean < plain.expected.mean
 
 
 def test_reports_fit_the_bytes_that_are_allowed() -> None:
@@ -200,22 +211,32 @@ def test_declines_where_no_report_is_small_enough_and_says_the_least() -> None:
 
 
 def test_bytes_that_drown_the_signal_are_named_as_what_is_needed() -> None:
-    need = replace(SMALL, users=400, epsilon=0.7, max_report_bytes=4)
+    need = replace(SMALL, users=600, epsilon=0.7, max_report_bytes=4)
     found = answer(need)
     assert found.plan is None
+    assert found.expected is not None
     assert found.needed is not None
     assert found.needed.report_bytes is not None
     accepted(answer(replace(need, max_report_bytes=found.needed.report_bytes)))
 
 
-def test_users_with_action_sets_of_their_own_get_what_simulates_best() -> None:
-    need = replace(SMALL, users=20_000, action_sets="individual")
-    found = answer(need)
-    regrets = {one.label: one.expected.mean for one in found.alternatives if one.expected}
-    assert len(regrets) == 2
+def test_users_with_action_sets_of_their_own_get_one_width_for_all_arms() -> None:
+    found = answer(replace(SMALL, users=20_000, action_sets="individual"))
+    assert [one.label for one in found.alternatives if one.expected] == [
+        "vector-sum, growing batches, randucb", "vector-sum, growing batches, sampling",
+    ]  # fmt: skip
     assert found.choice is not None
     assert found.choice.policy == "randucb"
-    assert regrets[found.choice.label] == min(regrets.values())
+
+
+def test_of_choices_that_a_look_cannot_tell_apart_the_first_is_taken() -> None:
+    """Rare bad runs decide the mean: 740 and 758 here, and 1,150 and 890 over 500 trials."""
+    found = answer(Need(users=200_000, dim=10, epsilon=1.0, delta=1e-6))
+    seen = {one.label: one.expected.mean for one in found.alternatives if one.expected}
+    drawn, flattered = (f"vector-sum, growing batches, {name}" for name in ("thompson", "sampling"))
+    assert abs(seen[drawn] / seen[flattered] - 1) < 0.1
+    assert found.choice is not None
+    assert found.choice.policy == "thompson"
 
 
 def test_choices_follow_from_users_and_their_action_sets() -> None:
@@ -227,11 +248,11 @@ def test_choices_follow_from_users_and_their_action_sets() -> None:
         for users in (10_000, 200_000, 10**6)
         for sets in ("common", "individual")
     }
-    default = ("growing", "sampling", None)
-    assert kinds[10_000, "common"] == [default]
-    assert kinds[200_000, "common"] == [default, ("doubling", "sampling", None)]
+    usual, doubling = ("growing", "sampling", None), ("doubling", "sampling", None)
+    assert kinds[10_000, "common"] == [usual]
+    assert kinds[200_000, "common"] == [("growing", "thompson", None), usual, doubling]
     assert kinds[10**6, "common"][-1] == ("growing", "sampling", 2)
-    assert kinds[10_000, "individual"] == [default, ("growing", "randucb", None)]
+    assert kinds[10_000, "individual"] == [("growing", "randucb", None), usual]
     assert kinds[10**6, "individual"] == kinds[10_000, "individual"]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from croupier.coins import Coins
-from croupier.contribution import Layout
+from croupier.layouts import Layout
 from croupier.plan import Plan
 from croupier.protocols.amplified_gaussian import AmplifiedGaussianRelease
 from croupier.protocols.base import Floats

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from croupier.coins import Coins, SeededCoins
-from croupier.contribution import Layout
+from croupier.layouts import LightOffset
 from croupier.plan import Plan
 from croupier.protocols.amplified_gaussian import AmplifiedGaussianRelease
 from croupier.protocols.base import Floats, Mechanism, ShuffleRelease
@@ -26,12 +26,12 @@ from croupier.simulation.report_check import FALSE_ALARM, ReportCheck, check_rep
 # Every check has a fixed seed. Honest devices are blamed with a probability of 1e-5 over seeds;
 # how unlikely a fault is beside an honest device is asserted, and is far below that.
 
-LAYOUT = Layout(2)
+LAYOUT = LightOffset(2)
 DATA = LAYOUT.encode(np.array([0.6, -0.8]), np.asarray(1.0))
-BITS = VectorSumRelease(LAYOUT, 20, 2.34375, 75, 0.5)
+BITS = VectorSumRelease(LAYOUT, 20, 4.6875, 75, 0.5)
 QUARTER = replace(BITS, bias=0.25)
-TREE = ConcurrentTreeRelease(LAYOUT, 20, (20, 560), (1.875, 3.75), (98, 31))
-REPORTS = AmplifiedGaussianRelease(LAYOUT, 20, 3.5)
+TREE = ConcurrentTreeRelease(LAYOUT, 20, (20, 560), (3.75, 7.5), (98, 31))
+REPORTS = AmplifiedGaussianRelease(LAYOUT, 20, 1.75)
 SURE = 1e-9
 """A fault is less likely than this, so that no seed would hide it."""
 
@@ -183,7 +183,7 @@ def test_draws_that_all_labels_share_are_flagged(
 @pytest.mark.parametrize("release", [BITS, TREE], ids=["bits", "tree"])
 def test_noise_bits_that_two_labels_share_are_flagged_by_name(release: ShuffleRelease) -> None:
     found = checked(release, coins=reusing(two_labels_share))
-    assert blamed(found, "the pair u1 and v0.1", "the pair 0/u1 and 0/v0.1")
+    assert blamed(found, "the pair u1 and v0.0", "the pair 0/u1 and 0/v0.0")
 
 
 @pytest.mark.parametrize("key", [rounding_over_levels, noise_over_levels, everything_over_levels])
@@ -389,12 +389,12 @@ class Gaussian(SeededCoins):
 
 SPOILT: dict[str, Callable[[NDArray[np.int64]], Any]] = {
     "one draw for all": lambda noise: np.full_like(noise, noise[0]),
-    "two coordinates share": lambda noise: noise[[0, 1, 2, 1, 4]],
+    "two coordinates share": lambda noise: noise[[0, 1, 2, 1, 4, 5, 6, 7]],
     "a tenth less": lambda noise: 0.9 * noise,
     "single precision": lambda noise: noise.astype(np.float32),
     "even": lambda noise: noise // 2 * 2,
     "absolute": np.abs,
-    "none on one": lambda noise: noise * [1, 1, 0, 1, 1],
+    "none on one": lambda noise: noise * [1, 1, 0, 1, 1, 1, 1, 1],
 }
 
 

@@ -233,7 +233,7 @@ def small() -> Plan:
     return certified(dim=1, batch_size=4, horizon=16, levels=2, epsilon=2.0, delta=1e-3)
 
 
-EQUAL_BITS = {"node_users": (4, 8), "grids": (3.0, 4.25), "noise_bits": (200, 200)}
+EQUAL_BITS = {"node_users": (4, 8), "grids": (6.0, 8.5), "noise_bits": (200, 200)}
 EQUAL_GRIDS = {"node_users": (4, 8), "grids": (3.25, 3.25)}
 
 

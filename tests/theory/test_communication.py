@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from croupier.contribution import Layout
+from croupier.layouts import LightOffset, PapersLayout
 from croupier.plan import Plan
 from croupier.privacy.budget import Budget
 from croupier.protocols.base import REAL_BITS
@@ -56,17 +56,19 @@ def test_vector_sum_plans_send_as_many_bits_as_counted(
 
 
 def test_ranges_of_the_scaled_layout_save_signal_bits() -> None:
-    """Grid 10, d = 2: 2 vector labels of width 2, 2 squares of width 1, one product of sqrt 2."""
-    layout = Layout(2)
+    """Grid 10, two features and the offset: r = 1, rho = 0.424, a^2 = 1 + rho^2."""
+    layout, square, beside = LightOffset(2), 1 + 0.424**2, math.sqrt(2) * 0.424
+    vector = [width / math.sqrt(square) for width in (1, 1, 0.424)]
+    matrix = [width / square for width in (0.5, math.sqrt(0.5), beside, 0.5, beside)]
     counted = communication.vector_sum_bits(layout, 10.0, 17)
-    assert counted == 2 * (20 + 17) + 2 * (10 + 17) + (15 + 17)
+    assert counted == sum(math.ceil(10 * width) + 17 for width in vector + matrix)
     assert VectorSumRelease(layout, 50, 10.0, 17, 0.5).report_bits == counted
 
 
 def test_the_paper_counts_too_few_signal_bits_and_every_product_twice() -> None:
     printed = communication.printed_vector_sum_bits(5, 9.0, 389)
     assert printed == 30 * 398
-    assert communication.vector_sum_bits(Layout(5, scaled=False), 9.0, 389) == 20 * (18 + 389)
+    assert communication.vector_sum_bits(PapersLayout(5), 9.0, 389) == 20 * (18 + 389)
 
 
 def bits_of_the_theorem(budget: Budget, users: int, dim: int) -> float:

@@ -1,12 +1,14 @@
 """``central``: a trusted server that adds correlated noise to running sums.
 
-The paper's way is a binary tree (Shariff and Sheffet 2018); the default of ``certified`` is the
-square root of the matrix of prefix sums, which needs less than a third of that noise (MATH 6.4).
+The paper's way is a binary tree (Shariff and Sheffet 2018). ``certified`` takes the square root of
+the matrix of prefix sums, which needs less than a third of that noise (MATH 6.4), and where batches
+grow one fresh release a batch.
 """
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Self
@@ -15,7 +17,7 @@ import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
 from croupier.arguments import positive
-from croupier.contribution import Layout
+from croupier.layouts import Layout
 from croupier.privacy.budget import Budget
 from croupier.privacy.central import (
     toeplitz_coefficients,
@@ -27,8 +29,9 @@ from croupier.privacy.central import (
 )
 from croupier.privacy.gdp import sigma_of
 from croupier.privacy.guarantee import Guarantee, gaussian, unproved
-from croupier.protocols.base import Floats, Mechanism, Release, RunningSum, Terms, needed
+from croupier.protocols.base import Floats, Mechanism, Part, Release, RunningSum, Terms, needed
 from croupier.protocols.releases import exact_part
+from croupier.protocols.running_sums import Ahead, Correlated
 from croupier.schedules import Schedule
 from croupier.theory import constants, released
 
@@ -76,6 +79,14 @@ class CentralRelease(Release):
         return np.zeros((count, self.layout.size))
 
 
+class ServerNoise(RunningSum):
+    """Every batch completes a sum, with noise that the server draws."""
+
+    @abstractmethod
+    def part(self, index: int, sums: Floats) -> Part:
+        """The sum with its noise."""
+
+
 @dataclass(frozen=True)
 class Node:
     """A complete subtree: its exact sum and the noise it got once and keeps."""
@@ -84,7 +95,7 @@ class Node:
     noise: Floats
 
 
-class TreeSum(RunningSum):
+class TreeSum(Correlated, ServerNoise):
     """The streaming binary tree: step t adds up one node per set bit of t (Chan, Shi, Song)."""
 
     def __init__(self, sigma: float, rng: np.random.Generator) -> None:
@@ -96,7 +107,7 @@ class TreeSum(RunningSum):
         self._prefixes: dict[int, Floats] = {}
         """Noise of the last prefix whose last set bit is the key."""
 
-    def add(self, index: int, sums: Floats) -> tuple[Floats, float]:
+    def part(self, index: int, sums: Floats) -> Part:
         """Close the node that step ``index`` completes, with fresh noise, and add up the prefix."""
         step = index + 1
         level = (step & -step).bit_length() - 1
@@ -105,9 +116,9 @@ class TreeSum(RunningSum):
         self.nodes[level] = Node(exact, noise)
         self._steps = step
         prefix = sum(node.exact + node.noise for node in self.nodes.values())
-        return np.asarray(prefix), len(self.nodes) * self._sigma**2
+        return Part(0, step, np.asarray(prefix), len(self.nodes) * self._sigma**2)
 
-    def ahead(self, fresh: Floats) -> tuple[Floats, Floats] | None:
+    def ahead(self, fresh: Floats) -> Ahead | None:
         """The noise of each further prefix: that of the node it closes, and of those before it."""
         noise = self._rng.standard_normal(fresh.shape)
         noise *= self._sigma
@@ -129,10 +140,37 @@ class TreeSum(RunningSum):
             )
         self._prefixes |= last
         self._steps += len(fresh)
-        return noise, np.bitwise_count(steps) * self._sigma**2
+        variances = np.bitwise_count(steps) * self._sigma**2
+        return noise, variances, np.zeros(len(fresh), dtype=np.int64)
 
 
-class ToeplitzSum(RunningSum):
+class FreshSum(ServerNoise):
+    """Every batch with noise of its own, and published once."""
+
+    def __init__(self, sigma: float, rng: np.random.Generator) -> None:
+        self._sigma = sigma
+        self._rng = rng
+        self._batches = 0
+
+    def part(self, index: int, sums: Floats) -> Part:
+        """The batch alone."""
+        noise = self._rng.normal(0.0, self._sigma, sums.shape)
+        return Part(index, index + 1, sums + noise, self._sigma**2)
+
+    def starts(self, stop: int) -> tuple[int, ...]:
+        """With the next batch."""
+        return (stop,)
+
+    def ahead(self, fresh: Floats) -> Ahead | None:
+        """Drawn batch by batch."""
+        noise = self._rng.standard_normal(fresh.shape)
+        noise *= self._sigma
+        first = self._batches
+        self._batches += len(fresh)
+        return noise, np.full(len(fresh), self._sigma**2), np.arange(first, self._batches)
+
+
+class ToeplitzSum(Correlated, ServerNoise):
     """The square root: prefix noise at step t is sum_k c_k z_(t-k), z fresh at every step.
 
     The noise of all ``steps`` is drawn with the first sum, whose shape it has, and kept.
@@ -147,19 +185,21 @@ class ToeplitzSum(RunningSum):
         self._noise: Floats | None = None
         self._done = 0
 
-    def add(self, index: int, sums: Floats) -> tuple[Floats, float]:
+    def part(self, index: int, sums: Floats) -> Part:
         """The exact sum so far with this step's noise."""
         if not 0 <= index < self._steps:
             raise ValueError(f"index must be below the {self._steps} steps planned, got {index}")
         self._exact = self._exact + sums
         noise = self._drawn(sums.size)[index].reshape(sums.shape)
-        return np.asarray(self._exact + noise), float(self._variances[index])
+        total = np.asarray(self._exact + noise)
+        return Part(0, index + 1, total, float(self._variances[index]))
 
-    def ahead(self, fresh: Floats) -> tuple[Floats, Floats] | None:
+    def ahead(self, fresh: Floats) -> Ahead | None:
         """The noise of further steps, which is drawn already."""
         steps = slice(self._done, self._done + len(fresh))
         self._done = steps.stop
-        return self._drawn(fresh.shape[1])[steps], self._variances[steps]
+        starts = np.zeros(len(fresh), dtype=np.int64)
+        return self._drawn(fresh.shape[1])[steps], self._variances[steps], starts
 
     def _drawn(self, width: int) -> Floats:
         if self._noise is None:
@@ -189,7 +229,7 @@ class Strategy:
     """From steps and participations, in units of one swap."""
     variance: Callable[[int], float]
     """The largest of a prefix, from steps, for unit noise."""
-    running: Callable[[float, int, np.random.Generator], RunningSum]
+    running: Callable[[float, int, np.random.Generator], ServerNoise]
     """From sigma, steps and the server's randomness."""
 
 
@@ -206,13 +246,24 @@ STRATEGIES = {
         tree_variance,
         lambda sigma, _, rng: TreeSum(sigma, rng),
     ),
+    "fresh": Strategy(
+        "exact Gaussian, one release a batch",
+        lambda steps, present: math.sqrt(min(steps, present)),
+        float,
+        lambda sigma, _, rng: FreshSum(sigma, rng),
+    ),
 }
 
 
-def _chosen(terms: Terms) -> str:
-    """The strategy's name; the paper's constants are stated for the tree alone."""
+def _chosen(terms: Terms, schedule: Schedule) -> str:
+    """The strategy's name; the paper's constants are stated for the tree alone.
+
+    Of batches that grow there are few: correlated noise would gain little, and whoever learns batch
+    by batch can weigh fresh noise better.
+    """
     offered = tuple(STRATEGIES) if terms.calibration == "certified" else ("tree",)
-    name = offered[0] if terms.strategy is None else terms.strategy
+    usual = "fresh" if len(schedule.sizes()) > 1 and "fresh" in offered else offered[0]
+    name = usual if terms.strategy is None else terms.strategy
     if name not in offered:
         raise _unknown(name, offered, f" for {terms.calibration} noise")
     return name
@@ -239,7 +290,7 @@ class Central(Mechanism):
         cls, budget: Budget | None, layout: Layout, schedule: Schedule, terms: Terms
     ) -> Self:
         """The least noise that meets the budget, or the tree's of Shariff and Sheffet or script."""
-        asked, strategy = needed(budget, cls.name), _chosen(terms)
+        asked, strategy = needed(budget, cls.name), _chosen(terms, schedule)
         if terms.calibration == "certified":
             moved = STRATEGIES[strategy].sensitivity(schedule.batches, terms.max_participations)
             sigma = sigma_of(layout.sensitivity * moved, asked.epsilon, asked.delta)
@@ -276,7 +327,7 @@ class Central(Mechanism):
         steps = min(max(VIEWED_STEPS, batches), self.schedule.batches)
         running = self.strategy.running(self.sigma, steps, rng)
         inputs = (np.full((trials, 1), along * (index < batches)) for index in range(steps))
-        return np.hstack([running.add(index, one)[0] for index, one in enumerate(inputs)])
+        return np.hstack([running.part(index, one).sums for index, one in enumerate(inputs)])
 
     def largest_noise_variance(self, batches: int) -> float:
         """That of the worst prefix of the strategy."""

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 
 from croupier.arguments import positive, whole
-from croupier.contribution import Layout
+from croupier.layouts import Layout
 from croupier.privacy.budget import Budget
 from croupier.privacy.guarantee import Guarantee, PureCurve, WorstCurve
 from croupier.privacy.shuffled_reports.local import ShuffledLocalCurve, most_local_epsilon

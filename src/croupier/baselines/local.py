@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from croupier.arguments import positive
-from croupier.contribution import Layout
+from croupier.layouts import Layout
 from croupier.privacy.budget import Budget
 from croupier.privacy.gdp import sigma_of
 from croupier.privacy.guarantee import Guarantee, gaussian

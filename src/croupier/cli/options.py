@@ -108,9 +108,6 @@ RewardRange = Annotated[
 Confidence = Annotated[
     float | None, typer.Option(help="The paper's alpha, of ucb's radius; 1/horizon unless given.")
 ]
-Centred = Annotated[
-    bool, typer.Option(help="Report around a reward of 1/2; needs a constant feature.")
-]
 ConstantFeature = Annotated[
     str | None,
     typer.Option(help="INDEX=VALUE of a feature that is the same for everybody, as 4=0.7071."),

@@ -58,14 +58,11 @@ def plan(
         float, typer.Option(help="Noise above the Gaussian floor, allowed to save bits.")
     ] = DEFAULT_OVERHEAD,
     strategy: Annotated[
-        str | None, typer.Option(help="Of the central model: toeplitz or tree.")
+        str | None, typer.Option(help="Of the central model: toeplitz, tree or fresh.")
     ] = None,
     levels: Annotated[
         int | None, typer.Option(help="Of concurrent-tree: nodes that one user is in.")
     ] = None,
-    centred: Annotated[
-        bool, typer.Option(help="Report around a reward of 1/2; needs a constant feature.")
-    ] = False,
     constant_feature: options.ConstantFeature = None,
     publication: Annotated[
         str | None,
@@ -75,6 +72,10 @@ def plan(
         float | None,
         typer.Option(help="Of rare publication: the factor C, above 3 (4 unless given)."),
     ] = None,
+    drift: Annotated[
+        float,
+        typer.Option(help="How far preferences move per user and coordinate; 0 for not at all."),
+    ] = 0.0,
     max_report_bytes: options.MaxReportBytes = None,
     action_sets: options.ActionSets = "common",
     arms: options.Arms = DEFAULT_ARMS,
@@ -127,10 +128,10 @@ def plan(
         overhead=overhead,
         strategy=strategy,
         levels=levels,
-        centred=centred,
         constant_feature=options.constant(constant_feature),
         publication=publication,
         growth=growth,
+        drift=drift,
         **{name: value for name, value in options_of_policy.items() if value is not None},
     )
     answer = _explained(made)

@@ -22,7 +22,7 @@ from croupier.simulation.results import write_whole
 OF_AUTO = ("users", "max_report_bytes", "action_sets", "arms", "seed", "picture")
 CHOSEN_BY_AUTO = (
     "protocol", "batch_size", "horizon", "calibration", "batches", "policy", "regularizer",
-    "exploration", "overhead", "strategy", "levels", "centred", "publication", "growth",
+    "exploration", "overhead", "strategy", "levels", "publication", "growth",
 )  # fmt: skip
 PICTURES = {".png", ".svg"}
 PICTURE_TRIALS = 4
@@ -70,12 +70,11 @@ def draw_frontier(found: Recommendation, picture: Path) -> list[str]:
     """Regret against epsilon in the three trust models, with the users and policy in question."""
     need = found.need
     choice = found.choice or Candidate(need, "growing", "sampling")
-    layout = choice.layout
     arena = Arena(
         need.dim, need.users, need.epsilon, need.delta,
         arms=need.arms, problem=need.problem.name, policy=choice.policy, batches=choice.batches,
         max_participations=choice.participations,
-        centred=layout.centred, constant_feature=layout.constant,
+        constant_feature=choice.layout.constant,
     )  # fmt: skip
     figure = replace(frontier(arena), name=picture.stem)
     with screen.progress_bar("drawing", screen.COMPILES) as progress:

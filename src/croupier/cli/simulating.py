@@ -111,7 +111,6 @@ def compare(
     honest_fraction: Annotated[
         float, typer.Option(help="Users that guarantees rely on; all, as in the paper.")
     ] = 1.0,
-    centred: options.Centred = False,
     constant_feature: options.ConstantFeature = None,
     trials: options.Trials = 25,
     seed: options.Seed = 0,
@@ -137,7 +136,6 @@ def compare(
         batches=batches,
         batch_size=batch_size,
         max_participations=max_participations,
-        centred=centred,
         constant_feature=options.constant(constant_feature),
         honest_fraction=honest_fraction,
     )

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from croupier.contribution import Layout
 from croupier.documents import fewer_honest
+from croupier.layouts import Layout
 from croupier.model import Model
 from croupier.plan import AGAINST, Plan
 from croupier.privacy.budget import LEAST_DELTA, Budget
@@ -33,7 +33,7 @@ def _frame(plan: Plan) -> list[str]:
         f"Plan {plan.id}",
         f"  protocol      {plan.protocol} ({kind}), calibration {plan.calibration!r}",
         f"  features      dimension {layout.dim}, norm at most {layout.feature_norm:g}; "
-        f"rewards in [{layout.reward_range[0]:g}, {layout.reward_range[1]:g}]{_centred(layout)}",
+        f"rewards in [{layout.reward_range[0]:g}, {layout.reward_range[1]:g}]{_constant(layout)}",
         f"  batches       {sizes.batches} of {_sizes(sizes)} users ({sizes.name}), "
         f"{sizes.rounds} in all",
         f"  policy        {plan.policy.name}: {_policy(plan)}",
@@ -47,11 +47,11 @@ def _frame(plan: Plan) -> list[str]:
     return lines
 
 
-def _centred(layout: Layout) -> str:
+def _constant(layout: Layout) -> str:
     if layout.constant is None:
         return ""
     index, value = layout.constant
-    return f"; centred, feature {index} is {value:.6g} for everybody"
+    return f"; feature {index} is {value:.6g} for everybody"
 
 
 def _sizes(sizes: Schedule) -> str:

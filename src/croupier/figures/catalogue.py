@@ -8,6 +8,7 @@ from typing import Any
 
 from croupier.errors import UnknownNameError
 from croupier.figures.data import Figure
+from croupier.figures.drift import drift
 from croupier.figures.frontier import frontier
 from croupier.figures.horizon import horizon
 from croupier.figures.ladder import ladder
@@ -15,6 +16,7 @@ from croupier.figures.paper import PAPER, batch_size, fig1, fig2, returning
 from croupier.figures.trust import trust
 from croupier.simulation.compare import Arena
 
+MOVING = replace(PAPER, horizon=200_000, problem="contextual", arms=20)
 LONG = replace(PAPER, horizon=1_000_000, delta=1e-6, problem="contextual", arms=20)
 
 
@@ -39,6 +41,7 @@ FIGURES = {
     "trust": Recipe(trust),
     "ladder": Recipe(ladder, STEPS | {"problem", "arms"}),
     "horizon": Recipe(horizon, STEPS, LONG, trials=20),
+    "drift": Recipe(drift, STEPS | {"problem"}, MOVING, trials=20),
 }
 
 

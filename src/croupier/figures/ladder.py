@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -30,8 +29,8 @@ RUNGS: dict[str, tuple[Entry, dict[str, Any]]] = {
     "certified noise": (VECTOR, UCB_FIXED),
     "+ growing batches": (VECTOR, {**UCB_FIXED, "batches": "growing"}),
     "+ sampling": (VECTOR, SAMPLING_FIXED),
+    "+ both, no constant declared": (VECTOR, {**DEFAULT, "declared": False}),
     "+ both: the default": (VECTOR, DEFAULT),
-    "default + centred": (VECTOR, {**DEFAULT, "centred": True}),
     "central, sampling, B = 20": (BATCHED_CENTRAL, SAMPLING_FIXED),
     "non-private, sampling, B = 1": (LINUCB, SAMPLING_FIXED),
 }
@@ -56,6 +55,4 @@ def _rows(arena: Arena) -> Iterator[Row]:
     yield Row("uniform play", uniform_play(arena, f"uniform play, {arena.problem}"))
     for name, (entry, changes) in RUNGS.items():
         setting = replace(arena, **changes)
-        if setting.centred:
-            setting = replace(setting, constant_feature=(arena.dim - 1, math.sqrt(0.5)))
         yield Row(name, enter(entry, setting, f"{name}, {arena.problem}"))

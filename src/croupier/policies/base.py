@@ -1,4 +1,4 @@
-"""The seam of a policy: ``model(sums)`` on the server, ``choose(model, ...)`` on the device."""
+"""The seam of a policy: learns from sums on the server, ``choose(model, ...)`` on the device."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from croupier.arguments import fraction
 from croupier.coins import Coins
-from croupier.contribution import Layout
+from croupier.layouts import Layout
 from croupier.model import Model, ReleasedSums
 from croupier.schedules import Schedule
 from croupier.theory.released import Scale
@@ -70,8 +70,16 @@ class Policy(ABC):
         """The policy for this setting."""
 
     @abstractmethod
-    def model(self, sums: ReleasedSums) -> Model:
-        """The next model from released sums; sums of no batch give the first one."""
+    def start(self) -> Any:
+        """What is known before any user."""
+
+    @abstractmethod
+    def learn(self, known: Any, sums: ReleasedSums) -> Any:
+        """What is known after one more released sum, of users who are in no other."""
+
+    @abstractmethod
+    def model(self, known: Any) -> Model:
+        """What is published of it."""
 
     @abstractmethod
     def choose(
@@ -106,11 +114,17 @@ class Policy(ABC):
     def options(self) -> dict[str, Any]:
         """The options that ``calibrate`` was given."""
 
+    @classmethod
+    def restore(cls, parameters: dict[str, Any]) -> Self:
+        """The policy of these parameters, as a document has them."""
+        return cls(**parameters)
+
     @property
     def parameters(self) -> dict[str, Any]:
         """Public numbers that make the policy, as plain values."""
         return asdict(self)  # type: ignore[call-overload, no-any-return]
 
-    def first_model(self, dim: int) -> Model:
+    @property
+    def first_model(self) -> Model:
         """What devices play before anything was learnt."""
-        return self.model(ReleasedSums(np.zeros(dim), np.zeros((dim, dim)), 0, 0, 0.0))
+        return self.model(self.start())

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from croupier.arguments import finite
-from croupier.contribution import Layout
 from croupier.errors import UnknownNameError
+from croupier.layouts import Layout
 from croupier.model import Model
 from croupier.policies.base import Policy
 from croupier.policies.ucb import Ucb

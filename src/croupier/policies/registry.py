@@ -6,9 +6,10 @@ from croupier.errors import UnknownNameError
 from croupier.policies.base import Policy
 from croupier.policies.randucb import RandUcb
 from croupier.policies.sampling import Sampling
+from croupier.policies.thompson import Thompson
 from croupier.policies.ucb import Ucb
 
-POLICIES: dict[str, type[Policy]] = {kind.name: kind for kind in (Sampling, RandUcb, Ucb)}
+POLICIES: dict[str, type[Policy]] = {kind.name: kind for kind in (Sampling, RandUcb, Thompson, Ucb)}
 
 
 def find(name: str) -> type[Policy]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from croupier.arguments import fraction, positive, whole
 from croupier.coins import Coins
+from croupier.layouts import PapersLayout
 from croupier.model import Model, ReleasedSums
 from croupier.policies.base import Choice, Floats, Policy, Setting
 from croupier.policies.pick import pick
@@ -37,6 +38,7 @@ class Ucb(Policy):
     batches: int
     matrix_noise: float
     noise_bound: float
+    features: int
     name: ClassVar[str] = "ucb"
 
     def __post_init__(self) -> None:
@@ -59,8 +61,8 @@ class Ucb(Policy):
             raise ValueError(f"policy ucb has no option {next(iter(options))!r}")
         if regularizer not in REGULARIZERS:
             raise ValueError(f"regularizer must be one of {REGULARIZERS}, got {regularizer!r}")
-        if setting.layout.centred:
-            raise ValueError("policy ucb has no radius for centred contributions (|theta*| <= 1)")
+        if not isinstance(setting.layout, PapersLayout):
+            raise ValueError("policy ucb has a radius for the paper's layout alone (|theta*| <= 1)")
         layout, batches = setting.layout, setting.schedule.batches
         std = math.sqrt(setting.noise_variance) * layout.matrix_noise_factor
         bound = bounds.matrix_noise_bound(std, layout.dim, batches, setting.confidence)
@@ -70,6 +72,7 @@ class Ucb(Policy):
             "batches": batches,
             "matrix_noise": layout.matrix_noise_factor,
             "noise_bound": bound,
+            "features": layout.dim,
         }
         if setting.released is None:
             growing = regularizer == "growing"
@@ -84,20 +87,29 @@ class Ucb(Policy):
         growing = "growing" if self.growing else "fixed"
         return {"regularizer": growing, "exploration": self.exploration}
 
-    def model(self, sums: ReleasedSums) -> Model:
+    def start(self) -> ReleasedSums:
+        """Nothing."""
+        dim = self.features
+        return ReleasedSums(np.zeros(dim), np.zeros((dim, dim)), 0, 0, 0.0)
+
+    def learn(self, known: ReleasedSums, sums: ReleasedSums) -> ReleasedSums:
+        """Running sums."""
+        return known.plus(sums)
+
+    def model(self, known: ReleasedSums) -> Model:
         """theta = V^-1 u with V = released matrix + lambda I, repaired where it is not positive."""
-        dim = sums.vector.shape[-1]
-        regularizer, scale = map(float, self.numbers(sums.users, sums.noise_variance, dim))
-        gram = sums.matrix + regularizer * np.eye(dim)
+        dim = self.features
+        regularizer, scale = map(float, self.numbers(known.users, known.noise_variance, dim))
+        gram = known.matrix + regularizer * np.eye(dim)
         inverse, repairs = invert_above(gram, regularizer / 2)
-        theta = np.einsum("...de,...e->...d", inverse, sums.vector)
+        theta = np.einsum("...de,...e->...d", inverse, known.vector)
         return Model(
             self.name,
             theta,
             inverse,
             scale,
-            version=sums.batches,
-            users=sums.users,
+            version=known.batches,
+            users=known.users,
             repairs=repairs,
         )
 

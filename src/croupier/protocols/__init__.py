@@ -4,7 +4,7 @@ What a third party needs to write a protocol can be imported from here.
 """
 
 from croupier.coins import Coins
-from croupier.contribution import Layout
+from croupier.layouts import Layout
 from croupier.privacy.budget import Budget
 from croupier.privacy.guarantee import GaussianCurve, Guarantee, PureCurve
 from croupier.protocols.base import Floats, Protocol, ShuffleRelease, Terms, needed

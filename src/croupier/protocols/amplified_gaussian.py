@@ -10,7 +10,8 @@ import numpy as np
 
 from croupier.arguments import positive
 from croupier.coins import Coins
-from croupier.contribution import MOST, UNIT_POWER, Layout, whole_units
+from croupier.fixed_point import MOST, UNIT_POWER, whole_units
+from croupier.layouts import Layout
 from croupier.privacy.budget import Budget
 from croupier.privacy.guarantee import Guarantee, gaussian
 from croupier.privacy.shuffled_reports.attack import attack_sigma
@@ -100,7 +101,7 @@ class AmplifiedGaussianRelease(ShuffleRelease):
         """
         noise = coins.discrete_gaussian(self.noise_units, self.layout.size)
         noisy = np.array(whole_units(contribution), dtype=np.int64) + noise
-        parts = np.split(noisy[None, :], [self.layout.dim], axis=1)
+        parts = np.split(noisy[None, :], [self.layout.summed], axis=1)
         return dict(zip(CHANNELS, parts, strict=True))
 
     @property
@@ -112,8 +113,8 @@ class AmplifiedGaussianRelease(ShuffleRelease):
     @property
     def report_weight(self) -> float:
         """All numbers of the vector as large as they are counted."""
-        vector = self.reach[: self.layout.dim]
-        return float(np.linalg.norm(vector)) / self.layout.largest_entry
+        vector = self.reach[: self.layout.summed]
+        return float(np.linalg.norm(vector)) / self.layout.largest_gain
 
     def analyze(self, messages: Messages) -> Floats:
         """A_Amp: the sums, of integers without limit, so that they cannot tell the order.
@@ -121,7 +122,7 @@ class AmplifiedGaussianRelease(ShuffleRelease):
         Numbers that no honest report has are brought back into their range one by one.
         """
         most = np.array(whole_units(self.reach), dtype=np.int64)
-        ranges = zip(CHANNELS, np.split(most, [self.layout.dim]), strict=True)
+        ranges = zip(CHANNELS, np.split(most, [self.layout.summed]), strict=True)
         units = [
             np.sum(np.clip(messages[channel], -reach, reach), axis=0, dtype=object)
             for channel, reach in ranges
@@ -159,7 +160,7 @@ class AmplifiedGaussianRelease(ShuffleRelease):
 
     def _ratios(self, pair: Floats, truth: int, trials: int, rng: np.random.Generator) -> Floats:
         """Features of as many trials as fit in memory."""
-        moved = np.split((pair[1] - pair[0]) / self.sigma, [self.layout.dim])
+        moved = np.split((pair[1] - pair[0]) / self.sigma, [self.layout.summed])
         vector, matrix = (
             self.shuffle_rows(self._rows(float(np.linalg.norm(part)), truth, trials, rng), rng)
             for part in moved
@@ -235,7 +236,7 @@ class AmplifiedGaussian(Protocol):
     def noise_floor(self, budget: Budget | None, terms: Terms) -> float | None:
         """What an attack on the vector channel leaves of smaller noise, whatever the analysis."""
         users, asked = self.release(0).users, needed(budget, self.name)
-        sigma = attack_sigma(asked, 2 * self.layout.norm, users)
+        sigma = attack_sigma(asked, 2 * self.layout.largest_gain, users)
         return math.sqrt(users) * sigma
 
     def released_scale(self, budget: Budget | None) -> released.Scale:

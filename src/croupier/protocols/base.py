@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from croupier.arguments import fraction, positive, whole
-from croupier.contribution import Layout
 from croupier.errors import GuaranteeError, RefusedError
+from croupier.layouts import Layout
 from croupier.privacy.budget import Budget
 from croupier.privacy.guarantee import Guarantee
 from croupier.protocols.collecting import Collector
@@ -31,6 +31,7 @@ from croupier.protocols.releases import (
     Release,
     ShuffleRelease,
 )
+from croupier.protocols.running_sums import Ahead, Part, RunningSum
 from croupier.schedules import Schedule
 from croupier.theory.released import Scale
 
@@ -42,6 +43,7 @@ __all__ = [
     "Floats",
     "FreshNoise",
     "Mechanism",
+    "Part",
     "Protocol",
     "Release",
     "RunningSum",
@@ -83,49 +85,28 @@ class Terms:
             whole("levels", self.levels, 1)
 
 
-class RunningSum(ABC):
-    """Prefix estimates from batch releases."""
-
-    @abstractmethod
-    def add(self, index: int, sums: Floats) -> tuple[Floats, float]:
-        """The estimate of everything up to batch ``index``, and its noise variance."""
-
-    def ahead(self, fresh: Floats) -> tuple[Floats, Floats] | None:
-        """Noise ``(batches, size)`` and variance ``(batches,)`` of the next prefixes.
-
-        ``fresh (batches, k * size)`` is the noise that each batch adds to the k sums it is in.
-        None where a prefix is not made of the sums of batches and noise that can be drawn ahead.
-        """
-        return None
-
-
 class FreshNoise(RunningSum):
-    """The default: every release brings its own noise, so variances add up."""
+    """The default: every release brings its own noise, and is a part by itself."""
 
     def __init__(self, mechanism: Mechanism) -> None:
         self._mechanism = mechanism
-        self._total: Floats | float = 0.0
-        self._variance = 0.0
         self._batches = 0
 
-    def add(self, index: int, sums: Floats) -> tuple[Floats, float]:
-        """The sum so far and the sum of the variances."""
-        self._total = self._total + sums
-        self._variance += self._mechanism.release(index).noise_std ** 2
-        return np.asarray(self._total), self._variance
+    def part(self, index: int, sums: Floats) -> Part:
+        """The batch alone."""
+        return Part(index, index + 1, sums, self._mechanism.release(index).noise_std ** 2)
 
-    def ahead(self, fresh: Floats) -> tuple[Floats, Floats] | None:
-        """Everything so far and each further batch."""
-        runs = self._mechanism.runs(range(self._batches, self._batches + len(fresh)))
+    def starts(self, stop: int) -> tuple[int, ...]:
+        """With the next batch."""
+        return (stop,)
+
+    def ahead(self, fresh: Floats) -> Ahead | None:
+        """As it is."""
+        batches = range(self._batches, self._batches + len(fresh))
+        self._batches = batches.stop
+        runs = self._mechanism.runs(batches)
         variances = np.concatenate([np.full(count, one.noise_std**2) for one, count in runs])
-        variances[0] += self._variance
-        fresh = fresh.copy()
-        fresh[0] += self._total
-        noise = np.add.accumulate(fresh, axis=0)
-        variances = np.cumsum(variances)
-        self._total, self._variance = noise[-1].copy(), float(variances[-1])
-        self._batches += len(fresh)
-        return noise, variances
+        return fresh, variances, np.array(batches)
 
 
 @dataclass(frozen=True)
@@ -181,7 +162,7 @@ class Mechanism(ABC):
         return self.releases[min(index, len(self.releases) - 1)]
 
     def running_sum(self, rng: np.random.Generator | None = None) -> RunningSum:
-        """Adds up releases. ``rng`` is for baselines whose server draws the noise itself."""
+        """Which sums are new. ``rng`` is for baselines whose server draws the noise itself."""
         return FreshNoise(self)
 
     def covers(self, index: int) -> tuple[range, ...]:

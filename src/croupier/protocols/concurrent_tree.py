@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from croupier.arguments import whole
-from croupier.contribution import Layout
+from croupier.layouts import Layout
 from croupier.privacy.budget import Budget
 from croupier.privacy.guarantee import Guarantee
 from croupier.privacy.shuffled_bits.count_release import CountRelease

@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from croupier.contribution import Layout
+from croupier.layouts import Layout
 from croupier.privacy.budget import Budget
 from croupier.privacy.guarantee import Guarantee, unproved
 from croupier.protocols.base import Floats, Mechanism, Release, Terms

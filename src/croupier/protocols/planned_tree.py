@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from croupier.contribution import Layout
+from croupier.layouts import Layout
 from croupier.privacy.shuffled_bits.tree import Tree
 from croupier.privacy.shuffled_bits.tree_calibration import NodeSum
-from croupier.protocols.base import RunningSum
+from croupier.protocols.base import Part, RunningSum
 from croupier.protocols.collecting import Floats
+from croupier.protocols.running_sums import Ahead
 from croupier.schedules import Schedule
 
 Indices = NDArray[np.int64]
@@ -97,7 +98,7 @@ class NodeSums:
 
 
 class PrefixNodes(RunningSum):
-    """The prefix as the sum of its maximal complete nodes.
+    """The prefix as its maximal complete nodes, of which each batch completes one.
 
     ``variance(level, start)`` is that of the node of a level that starts with a batch, or of many.
     """
@@ -105,36 +106,30 @@ class PrefixNodes(RunningSum):
     def __init__(self, tree: Tree, variance: Callable[[Any, Any], Any]) -> None:
         self._tree = tree
         self._variance = variance
-        self._before: dict[int, tuple[Floats | float, float]] = {0: (0.0, 0.0)}
-        """The prefixes before the nodes that are open, by their first batch."""
         self._batches = 0
         self._open: Floats | float = 0.0
         """Noise drawn ahead, of the batches of open nodes."""
 
-    def add(self, index: int, sums: Floats) -> tuple[Floats, float]:
-        """The largest node that batch ``index`` completes is added to the prefix before it."""
+    def part(self, index: int, sums: Floats) -> Part:
+        """The largest node that batch ``index`` completes."""
         closed = self._tree.closing(index)
         node, level = closed[-1], len(closed) - 1
-        before, variance = self._before[node.start]
-        total = before + np.split(sums, len(closed), axis=-1)[-1]
-        variance += float(self._variance(level, node.start))
-        known = {**self._before, node.stop: (total, variance)}
-        self._before = {start: known[start] for start in self._starts(node.stop)}
-        return total, variance
+        whole = np.split(sums, len(closed), axis=-1)[-1]
+        return Part(node.start, node.stop, whole, float(self._variance(level, node.start)))
 
-    def _starts(self, stop: int) -> set[int]:
+    def starts(self, stop: int) -> set[int]:
         """Where the nodes start that batch ``stop`` is in."""
         return {stop - stop % self._tree.width(level) for level in range(self._tree.levels)}
 
-    def ahead(self, fresh: Floats) -> tuple[Floats, Floats] | None:
-        """The noise of the largest nodes that batches complete, then of prefixes."""
+    def ahead(self, fresh: Floats) -> Ahead | None:
+        """The noise of the largest nodes that batches complete."""
         first, levels = self._batches, self._tree.levels
         self._batches += len(fresh)
         closing = completed(self._tree, range(first, self._batches)) - 1
         widths = np.array([self._tree.width(level) for level in range(levels)])
         starts = np.arange(first, self._batches) + 1 - widths[closing]
         nodes = self._nodes(fresh.reshape(len(fresh), levels, -1), starts - first, closing)
-        return self._prefixes(first, starts, nodes, np.array(self._variance(closing, starts)))
+        return nodes, np.array(self._variance(closing, starts)), starts
 
     def _nodes(self, parts: Floats, starts: Indices, closing: Indices) -> Floats:
         """Noise ``(batches, size)`` of nodes that start as many batches after the first part."""
@@ -147,22 +142,6 @@ class PrefixNodes(RunningSum):
         self._open = until[-1] - until[np.maximum(begun, 0), levels]
         ends = until[np.arange(len(parts)) + 1, closing]
         return np.asarray(ends - until[np.maximum(starts, 0), closing])
-
-    def _prefixes(
-        self, first: int, starts: Indices, noise: Floats, variances: Floats
-    ) -> tuple[Floats, Floats]:
-        """Each node and the prefix before it, whose nodes have been added up by then."""
-        known = self._before
-        for row, start in enumerate(starts.tolist()):
-            before = start - first - 1
-            total, variance = known[start] if before < 0 else (noise[before], variances[before])
-            noise[row] += total
-            variances[row] += variance
-        kept = self._starts(self._batches)
-        ends = {start: start - first - 1 for start in kept if start > first}
-        later = {start: (noise[row].copy(), float(variances[row])) for start, row in ends.items()}
-        self._before = {start: known[start] for start in kept - later.keys()} | later
-        return noise, variances
 
 
 def completed(tree: Tree, batches: range) -> Indices:

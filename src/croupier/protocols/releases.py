@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from croupier.coins import Coins, SeededCoins
-from croupier.contribution import Layout
+from croupier.layouts import Layout
 from croupier.protocols.rounding import Rounding
 from croupier.shuffler import Messages, gather, shuffle
 

@@ -1,4 +1,4 @@
-"""Prefix estimates without the batches that are left out."""
+"""Released sums without the batches that are left out."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Collection
 import numpy as np
 
 from croupier.errors import RefusedError
-from croupier.protocols.base import Floats, Mechanism, RunningSum
+from croupier.protocols.base import Floats, Mechanism, Part, RunningSum
 
 
 class SelectedSums(RunningSum):
-    """Adds up the largest released sums that have none of the batches ``left_out`` in them.
+    """The largest released sums that have none of the batches ``left_out`` in them.
 
     A sum over several batches of which one is left out is replaced by those of its parts.
     """
@@ -19,17 +19,15 @@ class SelectedSums(RunningSum):
     def __init__(self, mechanism: Mechanism, left_out: Collection[int]) -> None:
         self._mechanism = mechanism
         self._left_out = frozenset(left_out)
-        self._until: list[tuple[Floats, float]] = [(np.zeros(mechanism.layout.size), 0.0)]
-        """Sum and variance of all batches before each."""
 
-    def add(self, index: int, sums: Floats) -> tuple[Floats, float]:
-        """The sum of the batches that are in, up to ``index``, and its noise variance."""
-        self._until.append(
-            self._until[index] if index in self._left_out else self._added(index, sums)
-        )
-        return self._until[-1]
+    def starts(self, stop: int) -> range:
+        """Any: which nodes are whole depends on what is left out."""
+        return range(stop + 1)
 
-    def _added(self, index: int, sums: Floats) -> tuple[Floats, float]:
+    def part(self, index: int, sums: Floats) -> Part | None:
+        """The largest sum that is whole; None for a batch that is left out."""
+        if index in self._left_out:
+            return None
         covers = self._mechanism.covers(index)
         variances = self._mechanism.sum_variances(index)
         parts = zip(covers, np.split(sums, len(covers), axis=-1), variances, strict=True)
@@ -40,8 +38,7 @@ class SelectedSums(RunningSum):
                 f"{sorted(self._left_out)} are left out"
             )
         node, part, variance = max(whole, key=lambda one: len(one[0]))
-        before, known = self._until[node.start]
-        return before + part, known + variance
+        return Part(node.start, node.stop, part, variance)
 
 
 def alone(mechanism: Mechanism, index: int, sums: Floats) -> tuple[Floats, float] | None:

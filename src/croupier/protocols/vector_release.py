@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from croupier.arguments import positive, whole
 from croupier.coins import Coins
-from croupier.contribution import UNIT_POWER, whole_units
+from croupier.fixed_point import UNIT_POWER, whole_units
 from croupier.privacy.shuffled_bits.calibration import GRID_POWER
 from croupier.protocols.base import AdditiveRelease, Counted, Floats
 from croupier.shuffler import Messages
@@ -57,9 +57,9 @@ class VectorSumRelease(AdditiveRelease):
     @property
     def report_weight(self) -> float:
         """All bits of the vector, of signal and of noise, on one side of their middle."""
-        vector = slice(self.layout.dim)
+        vector = slice(self.layout.summed)
         reach = (self.signal_bits[vector] + self.noise_bits) / (2 * self.grid)
-        return float(np.linalg.norm(reach)) / self.layout.largest_entry
+        return float(np.linalg.norm(reach)) / self.layout.largest_gain
 
     @property
     def coins(self) -> int:

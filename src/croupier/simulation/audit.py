@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from croupier.arguments import whole
-from croupier.contribution import Layout
+from croupier.layouts import Layout
 from croupier.plan import Plan
 from croupier.privacy import audit_statistics
 from croupier.privacy.audit_statistics import Errors, Point
@@ -189,8 +189,8 @@ class Runs:
         """
         rng = self._rng(SEARCH, 0, 0)
         frames = [
-            _slanted(self.layout.dim),
-            *(_turned(self.layout.dim, rng) for _ in range(STARTS)),
+            _slanted(self.layout.scored),
+            *(_turned(self.layout.scored, rng) for _ in range(STARTS)),
         ]
         starts = [(frame, cosine) for cosine in worst_cosines(self.layout) for frame in frames]
         moved = np.array([self._moved(*start) for start in starts])
@@ -290,11 +290,11 @@ class Runs:
 def worst_cosines(layout: Layout) -> tuple[float, ...]:
     """Of the pair whose swap moves a contribution most (MATH 2), and of the one that moves phi*y.
 
-    The first is worst for sums: -1/2 for weight 1. Where phi*y and the matrix are permuted apart,
+    The first is worst for sums. Where the vector and the matrix are permuted apart,
     an outlier in one of them can tell more. In dimension 1 only a sign can change.
     """
     unrelated = math.copysign(1.0, layout.worst_cosine)
-    if layout.dim == 1 or layout.worst_cosine == unrelated:
+    if layout.scored == 1 or layout.worst_cosine == unrelated:
         return (unrelated,)
     return (layout.worst_cosine, unrelated)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from croupier.baselines.central import Central
 from croupier.errors import GuaranteeError
-from croupier.plan import PAPERS_LAYOUT, Plan
+from croupier.plan import PAPERS, Plan
 from croupier.policies.sampling import Sampling
 from croupier.policies.ucb import Ucb
 from croupier.schedules import FixedBatches, GrowingBatches
@@ -18,8 +18,8 @@ from croupier.simulation.jobs import SweepJob
 PAPERS_BATCH = 20
 """Users per batch in the paper's figures."""
 
-TREE, TOEPLITZ = "tree", "toeplitz"
-STRATEGY_WORDS = {TREE: "tree", TOEPLITZ: "Toeplitz"}
+TREE, TOEPLITZ, FRESH = "tree", "toeplitz", "fresh"
+STRATEGY_WORDS = {TREE: "tree", TOEPLITZ: "Toeplitz", FRESH: "fresh noise"}
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,10 @@ class Entry:
         """How the central model correlates its noise; the paper's constants are the tree's."""
         if self.protocol != Central.name:
             return None
-        return (self.strategy or TOEPLITZ) if arena.calibration == "certified" else TREE
+        if arena.calibration != "certified":
+            return TREE
+        fresh = not self.sequential and arena.policy_name != Ucb.name
+        return self.strategy or (FRESH if fresh else TOEPLITZ)
 
 
 LINUCB = Entry("LinUCB", "linucb", sequential=True, words="non-private, sequential")
@@ -90,7 +93,9 @@ ALL_ENTRIES = (
 class Arena:
     """What all algorithms of a comparison share; names left out are the plan's defaults.
 
-    Everybody is honest, as in the paper and in published regret, unless a share is named.
+    Everybody is honest, as in the paper and in published regret, unless a share is named. The
+    problem's constant feature is ``declared``, where it has one and none is named. ``drift`` is
+    what plans declare of preferences that move.
     """
 
     dim: int
@@ -104,8 +109,9 @@ class Arena:
     batches: str | None = None
     batch_size: int | None = None
     max_participations: int = 1
-    centred: bool = False
     constant_feature: tuple[int, float] | None = None
+    declared: bool = True
+    drift: float = 0.0
     honest_fraction: float = 1.0
 
     @property
@@ -125,8 +131,20 @@ class Arena:
             return min(PAPERS_BATCH, self.horizon)
         return self.batch_size
 
+    @property
+    def constant(self) -> tuple[int, float] | None:
+        """The constant feature that plans declare; the paper's constants have no use for it."""
+        if self.constant_feature is not None or not self.declared or self.calibration in PAPERS:
+            return self.constant_feature
+        return registry.find(self.problem).constant_of(self.dim)
+
+    @property
+    def feature_norm(self) -> float:
+        """The norm that plans declare; the paper's constants are stated for 1."""
+        return 1.0 if self.calibration in PAPERS else registry.find(self.problem).feature_norm
+
     def _default(self, papers: str, ours: str) -> str:
-        return papers if self.calibration in PAPERS_LAYOUT else ours
+        return papers if self.calibration in PAPERS else ours
 
 
 def line_up(entries: Iterable[Entry], arena: Arena) -> list[SweepJob]:
@@ -153,8 +171,6 @@ def uniform_play(arena: Arena, label: str | None = None) -> SweepJob:
         policy=Sampling.name,
         batches=FixedBatches.name,
         batch_size=arena.horizon,
-        centred=False,
-        constant_feature=None,
     )
     return enter(UNIFORM, whole, label)
 
@@ -172,8 +188,9 @@ def _plan(entry: Entry, arena: Arena, **more: Any) -> Plan:
         policy=arena.policy_name,
         max_participations=arena.max_participations,
         honest_fraction=arena.honest_fraction,
-        centred=arena.centred,
-        constant_feature=arena.constant_feature,
+        feature_norm=arena.feature_norm,
+        constant_feature=arena.constant,
+        drift=arena.drift,
         levels=entry.levels,
         strategy=entry.drawn_strategy(arena) if arena.calibration == "certified" else None,
         **more,

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from croupier.analyzer import running_sums
-from croupier.contribution import checked_constant, unit_features
-from croupier.model import Model, ReleasedSums
+from croupier.analyzer import Learner
+from croupier.contribution import checked_constant
+from croupier.model import Model
 from croupier.plan import Plan
 from croupier.protocols.base import RunningSum
 from croupier.schedules import Span
@@ -127,6 +127,7 @@ class Run:
         self._noise, released, server = noise.spawn(3)
         self._collector = plan.mechanism.collector(released)
         self._running: RunningSum = plan.mechanism.running_sum(server)
+        self._known = Learner(plan, self._running).known()
         self._first = self._model = self._first_model()
         self._publications = np.zeros(trials, dtype=np.int64)
         self._regret = np.zeros(trials)
@@ -157,7 +158,7 @@ class Run:
     def _rounds(self, users: Users) -> tuple[Floats, Floats]:
         """Choose, reward, contribute: contributions ``(trials, rounds, size)`` and regret."""
         layout = self._plan.layout
-        offered = unit_features(layout, checked_constant(layout, users.features))
+        offered = layout.score_features(checked_constant(layout, users.features))
         rounds = users.uniforms.shape[1]
         chosen = self._chosen(offered, rounds, users.available)
         arm = chosen[..., None]
@@ -186,19 +187,20 @@ class Run:
 
     def _learn(self, span: Span) -> None:
         released = self._collector.close(span.index)
-        total, variance = self._running.add(span.index, released)
         # The axis of length 1 stands for the rounds of a batch, which all see one model.
-        sums = running_sums(self._plan, total[:, None], variance, span.index + 1, span.stop)
-        fresh = self._plan.policy.model(sums)
+        part = self._running.part(span.index, released[:, None])
+        fresh = self._plan.policy.model(self._known.add(part, span.index + 1))
         self._repairs += fresh.repairs
         due = self._plan.publication.due(self._model, fresh)
         self._model = replaced(self._model, fresh, due)
         self._publications += due[:, 0]
 
     def _first_model(self) -> Model:
-        dim = self._plan.layout.dim
-        vector, matrix = np.zeros((self._trials, 1, dim)), np.zeros((self._trials, 1, dim, dim))
-        return self._plan.policy.model(ReleasedSums(vector, matrix, 0, 0, 0.0))
+        """Of all trials."""
+        first, shape = self._plan.policy.first_model, (self._trials, 1)
+        theta = np.broadcast_to(first.theta, (*shape, *first.theta.shape))
+        matrix = np.broadcast_to(first.matrix, (*shape, *first.matrix.shape))
+        return replace(first, theta=theta, matrix=matrix)
 
 
 def segments(span: Span) -> Iterator[tuple[int, int]]:

@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 BLOCK = 256
 """Rounds that are drawn at once."""
 
-INSTANCE, FEATURES, REWARDS = 0, 1, 2
+INSTANCE, FEATURES, REWARDS, DRIFT = 0, 1, 2, 3
 """Random streams of a trial."""
 
 
@@ -68,6 +68,11 @@ class Problem(ABC):
     feature_norm: ClassVar[float] = 1.0
     common_arms: ClassVar[bool] = False
     usual_arms: ClassVar[int] = 100
+
+    @classmethod
+    def constant_of(cls, dim: int) -> tuple[int, float] | None:
+        """Index and value of a feature that is the same for everybody and every arm, if any."""
+        return None
 
     def __post_init__(self) -> None:
         """At least one arm and a direction to tell arms apart."""

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from croupier.errors import UnknownNameError
 from croupier.simulation.problem import Problem
-from croupier.simulation.synthetic import Contextual, Pooled, ReleasedProblem, Returning, Sphere
+from croupier.simulation.synthetic import (
+    Contextual,
+    Drifting,
+    Pooled,
+    ReleasedProblem,
+    Returning,
+    Seasonal,
+    Sphere,
+)
 
 PROBLEMS: dict[str, type[Problem]] = {
-    kind.name: kind for kind in (Sphere, ReleasedProblem, Contextual, Pooled, Returning)
+    kind.name: kind
+    for kind in (Sphere, ReleasedProblem, Contextual, Pooled, Returning, Drifting, Seasonal)
 }
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from croupier.coins import Coins
-from croupier.contribution import whole_units
+from croupier.fixed_point import whole_units
 from croupier.protocols.amplified_gaussian import CHANNELS, AmplifiedGaussianRelease
 from croupier.protocols.base import ShuffleRelease
 from croupier.protocols.tree_release import ConcurrentTreeRelease

@@ -9,9 +9,10 @@ from functools import cached_property
 import numpy as np
 
 from croupier.coins import SeededCoins
-from croupier.contribution import Layout
+from croupier.layouts import Layout
 from croupier.protocols.base import Protocol, ShuffleRelease
 from croupier.protocols.collecting import Devices
+from croupier.protocols.running_sums import PrefixSums
 from croupier.shuffler import Messages, gather
 from croupier.testing.report import Floats
 
@@ -136,7 +137,8 @@ class Subject:
     @cached_property
     def prefix(self) -> tuple[Floats, float]:
         """Errors ``(trials, size)`` of a prefix estimate, and the variance it claims."""
-        running, truth = self.protocol.running_sum(), np.zeros(self.layout.size)
+        running = PrefixSums(self.protocol.running_sum(), self.layout.size)
+        truth = np.zeros(self.layout.size)
         collector = self.protocol.collector(self.rng(4))
         for index in range(PREFIX):
             data = self.random_users(self.protocol.release(index).users, index)
@@ -156,7 +158,7 @@ class Subject:
     def random_users(self, users: int, stream: int) -> Floats:
         """Contributions ``(users, size)`` of features in the ball and rewards in [0, 1]."""
         rng = self.rng(100 + stream)
-        features = rng.standard_normal((users, self.layout.dim))
+        features = rng.standard_normal((users, self.layout.scored))
         features /= np.linalg.norm(features, axis=1, keepdims=True)
         features *= self.layout.norm * rng.random((users, 1))
         return self.layout.encode(features, rng.random(users))
@@ -177,10 +179,10 @@ class Subject:
 
 def _extreme_users(layout: Layout, users: int) -> Floats:
     """Contributions ``(users, size)`` that reach the ends of ranges, and one of nobody."""
-    axes = np.eye(layout.dim)
-    first, second = np.triu_indices(layout.dim, 1)
+    axes = np.eye(layout.scored)
+    first, second = np.triu_indices(layout.scored, 1)
     between = [(axes[first] + sign * axes[second]) / math.sqrt(2) for sign in (1, -1)]
-    features = np.concatenate([axes, -axes, *between, np.zeros((1, layout.dim))])
+    features = np.concatenate([axes, -axes, *between, np.zeros((1, layout.scored))])
     chosen = np.resize(np.arange(len(features))[::-1], users)
     rewards = np.where(np.arange(users) % 4 == 3, 0.0, 1.0)
     return layout.encode(layout.norm * features[chosen], rewards)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from croupier.contribution import Layout
+from croupier.layouts import Layout
 from croupier.privacy.budget import Budget
 
 

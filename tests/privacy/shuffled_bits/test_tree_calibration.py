@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from croupier.contribution import Layout
 from croupier.errors import GuaranteeError
+from croupier.layouts import LightOffset
 from croupier.privacy.budget import Budget
 from croupier.privacy.shuffled_bits.calibration import fewest_bits
 from croupier.privacy.shuffled_bits.count_release import CountRelease
@@ -23,7 +23,7 @@ from croupier.privacy.shuffled_bits.tree_calibration import (
     mu_per_report,
 )
 
-LAYOUT = Layout(5)
+LAYOUT = LightOffset(5)
 BUDGET = Budget(1.0, 1e-6)
 TREE = Tree(10_000, 3)
 COUNTS = CountRelease(4000, 0.5, 8.3, 20)

@@ -176,10 +176,8 @@ def test_plans_and_bounds_that_do_not_fit_the_log_are_refused(
         evaluate(idle(100, dim), log(100, 0), scaling=scaling)
 
 
-def test_a_centred_plan_is_refused_since_blocks_share_no_constant() -> None:
-    plan = Plan.calibrate(
-        "linucb", dim=9, horizon=500, batch_size=20, centred=True, constant_feature=(2, 0.7)
-    )
+def test_a_declared_constant_is_refused_since_blocks_share_none() -> None:
+    plan = Plan.calibrate("linucb", dim=9, horizon=500, batch_size=20, constant_feature=(2, 0.7))
     with pytest.raises(ValueError, match=r"constant 0.7 at index 2"):
         evaluate(plan, log(2000, 5))
 

@@ -67,6 +67,7 @@ def _without_noise(plan: Plan) -> Plan:
         batches=plan.schedule.name,
         horizon=plan.schedule.horizon,
         policy=plan.policy.name,
+        constant_feature=plan.layout.constant,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import queue
 import signal
 import subprocess
@@ -38,6 +39,8 @@ from croupier.service.messages.signed_documents import LedgerEntry, verify_chain
 DEVICES, LEAST_DEVICES = 2000, 100
 DIM, ARMS = 3, 5
 EPSILON, DELTA = 1.0, 1e-5
+CONSTANT = math.sqrt(0.5)
+"""The last feature of all simulated users."""
 FIRST_BATCH = 100
 WORKERS = 2
 LOOK = 0.2
@@ -107,6 +110,7 @@ def demo_plan(devices: int) -> Plan:
         horizon=devices,
         epsilon=EPSILON,
         delta=DELTA,
+        constant_feature=(DIM - 1, CONSTANT),
     )
 
 

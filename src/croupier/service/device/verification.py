@@ -226,7 +226,7 @@ class VerifiedDocuments:
         )
 
     def _require_fitting(self, model: Model) -> Model:
-        plan, dim = self.plan, self.plan.layout.dim
+        plan, dim = self.plan, self.plan.layout.scored
         if model.plan_id != plan.id:
             raise Refusal(Reason.WRONG_PLAN, f"a model of {model.plan_id} came")
         fits = model.theta.shape == (dim,) and model.matrix.shape == (dim, dim)

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from croupier.analyzer import running_sums
+from croupier.analyzer import Learner
 from croupier.contribution import checked_constant
-from croupier.model import Model, ReleasedSums
+from croupier.model import Model
 from croupier.plan import Plan
 from croupier.simulation.data.base import Floats, Indices, directions, split_in_half
 from croupier.simulation.data.classification import in_blocks
@@ -128,9 +128,8 @@ class Replay:
         self._plan, self._arms, self._rng = plan, arms, rng
         self._collector = plan.mechanism.collector(rng)
         self._running = plan.mechanism.running_sum(rng)
-        dim = plan.layout.dim
-        empty = np.zeros((1, 1, dim)), np.zeros((1, 1, dim, dim))
-        self._model: Model = plan.policy.model(ReleasedSums(*empty, 0, 0, 0.0))
+        self._known = Learner(plan, self._running).known()
+        self._model: Model = plan.policy.first_model
         self.batches = 0
 
     def choose(self, contexts: Floats) -> Indices:
@@ -139,7 +138,7 @@ class Replay:
         return np.concatenate([self._arms_of(part) for part in parts])
 
     def _arms_of(self, contexts: Floats) -> Indices:
-        features = in_blocks(contexts, self._arms)[None]
+        features = self._plan.layout.score_features(in_blocks(contexts, self._arms))[None]
         chosen = self._plan.policy.sample(self._model, features, len(contexts), self._rng)
         return np.asarray(np.broadcast_to(chosen, (1, len(contexts)))[0])
 
@@ -152,7 +151,7 @@ class Replay:
             earned.append(found.rewards)
             if found.rewards.size < span.stop - span.start or not span.complete:
                 break
-            self._learn(span.index, span.stop, found)
+            self._learn(span.index, found)
         return np.concatenate(earned)
 
     def _batch(self, rows: Rows, users: int) -> tuple[Rows, Rows]:
@@ -167,14 +166,15 @@ class Replay:
                 break
         return _cut(rows, np.array(agreed[:users], dtype=np.intp)), _cut(rows, slice(used, None))
 
-    def _learn(self, index: int, users: int, rows: Rows) -> None:
+    def _learn(self, index: int, rows: Rows) -> None:
         indices = np.arange(rows.arms.size)
         features = in_blocks(rows.contexts, self._arms)[indices, rows.arms]
         checked_constant(self._plan.layout, features)
-        given = self._plan.layout.encode(features, rows.rewards)
-        total, variance = self._running.add(index, self._collector.add(index, given[None]))
-        sums = running_sums(self._plan, total[:, None], variance, index + 1, users)
-        fresh = self._plan.policy.model(sums)
+        layout = self._plan.layout
+        given = layout.encode(layout.score_features(features), rows.rewards)
+        released = self._collector.add(index, given[None])[:, None]
+        known = self._known.add(self._running.part(index, released), index + 1)
+        fresh = self._plan.policy.model(known)
         if self._plan.publication.due(self._model, fresh).all():
             self._model = fresh
         self.batches = index + 1

@@ -11,8 +11,8 @@ Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
-OPTIMIST, SAMPLER, WIDENER = 0, 1, 2
-"""The policies ``ucb``, ``sampling`` and ``randucb``."""
+OPTIMIST, SAMPLER, WIDENER, THOMPSON = 0, 1, 2, 3
+"""The policies ``ucb``, ``sampling``, ``randucb`` and ``thompson``."""
 
 EVERY, RARE, DETERMINANT = 0, 1, 2
 """The publication rules."""
@@ -56,16 +56,18 @@ class UserBlock(NamedTuple):
 class BatchInputs(NamedTuple):
     """The next batches: the round that ends each, its users, and what its model is made with.
 
-    ``noise (batches, size)`` is that of the whole prefix, without rows where there is none;
-    ``hidden`` is its variance as the posterior counts it. ``codes (batches, levels, 5)`` say how
-    contributions are rounded for each of the ``sums`` that a batch is in, ``closing`` of which
-    it completes. The last of these replaces those of lower levels in the prefix.
+    Each completes a released sum, of ``users`` users; ``noise (batches, size)`` is that of the sum,
+    without rows where there is none, and ``variances`` what it varies by. ``codes (batches, levels,
+    5)`` say how contributions are rounded for each of the ``sums`` that a batch is in, ``closing``
+    of which it completes: the last of these is the released one. ``regularizers`` and ``scales``
+    are those of models.
     """
 
     stops: Whole
     sizes: Whole
+    users: Whole
     noise: Floats
-    hidden: Floats
+    variances: Floats
     codes: Floats
     sums: Whole
     closing: Whole
@@ -76,32 +78,70 @@ class BatchInputs(NamedTuple):
 class Coding(NamedTuple):
     """The layout of contributions; ``rounded`` where they are rounded to a grid at random.
 
-    ``shrink`` undoes ``stretch``.
+    ``shrink`` undoes what was done to each coordinate of the moments; ``known`` is what every user
+    adds to the entry of the matrix that is not sent, 0 where all are. ``offset`` stands after the
+    features, 0 where none does. ``correlated`` sums are of all users so far.
     """
 
+    centre: float
     offset: float
+    known: float
     stretch: Floats
     shrink: Floats
     low: Floats
     high: Floats
     rounded: bool
+    correlated: bool
+
+
+class Prior(NamedTuple):
+    """What policies with a posterior start from, and how moments are measured."""
+
+    units: Floats
+    matrix_noise: float
+    drift: float
+
+
+class PosteriorRoom(NamedTuple):
+    """What is known before the open sum of each level, and room for an update; p is ``summed``.
+
+    ``precisions (levels, p, p)`` and ``linears (levels, p)``; ``old_precision`` and ``old_linear``
+    are those that an update starts from, blurred by drift.
+    """
+
+    precisions: Floats
+    linears: Floats
+    old_precision: Floats
+    old_linear: Floats
+    precision: Floats
+    linear: Floats
+    covariance: Floats
+    mean: Floats
+    design: Floats
+    noise: Floats
+    gain: Floats
+    room: Floats
+    axes: Floats
+    spare: Floats
 
 
 class TrialState(NamedTuple):
     """The state of a trial, and room to work in.
 
-    ``total (size,)`` adds up contributions. Where they are rounded, ``steps (levels, size)`` are
-    those of open sums in steps of their grids, ``closed (levels, size)`` the closed sums that the
-    total is made of, and ``code (size,)`` the contribution of a user above its range's end.
+    ``part (size,)`` adds up contributions. Where they are rounded, ``steps (levels, size)`` are
+    those of open sums in steps of their grids, and ``code (size,)`` the contribution of a user
+    above its range's end. ``totals (levels, size)`` are all sums before the open ones, ``total``
+    those with the last. ``entries`` are the features that were played, and the offset.
     ``matrix`` is the model's, or its root for ``sampling``; ``half`` its half. What devices have
     of the model is in the arrays that are ``shown``, the same ones where every model is published.
     """
 
+    part: Floats
     total: Floats
     code: Floats
     steps: Floats
-    closed: Floats
-    played: Floats
+    totals: Floats
+    entries: Floats
     vector: Floats
     gram: Floats
     theta: Floats
@@ -127,20 +167,49 @@ class RegretRecord(NamedTuple):
     curve: Floats
 
 
-def empty_state(dim: int, arms: int, size: int, levels: int, *, every: bool) -> TrialState:
+class Shape(NamedTuple):
+    """The sizes of a trial's arrays."""
+
+    scored: int
+    summed: int
+    size: int
+    arms: int
+    levels: int
+
+
+def empty_state(shape: Shape, *, every: bool) -> TrialState:
     """An empty one; ``every`` model of it is published."""
-    vectors = {name: np.zeros(dim) for name in ("played", "vector", "weights", "strayed")}
-    squares = {name: np.zeros((dim, dim)) for name in ("gram", "values", "axes")}
-    model = {"theta": np.zeros(dim), "matrix": np.zeros((dim, dim)), "half": np.zeros((dim, dim))}
-    shown = {f"shown_{name}": rows if every else rows.copy() for name, rows in model.items()}
-    sums = {name: np.zeros(size) for name in ("total", "code")}
-    nodes = {name: np.zeros((levels, size)) for name in ("steps", "closed")}
-    rows = {name: np.zeros(arms) for name in ("scores", "spare")}
+    dim, summed = shape.scored, shape.summed
+    vectors = {name: np.zeros(dim) for name in ("theta", "weights", "strayed")}
+    moments = {name: np.zeros(summed) for name in ("entries", "vector")}
+    squares = {name: np.zeros((dim, dim)) for name in ("values", "axes", "matrix", "half")}
+    shown = {
+        f"shown_{name}": rows if every else rows.copy()
+        for name, rows in {**vectors, **squares}.items()
+        if name in ("theta", "matrix", "half")
+    }
+    sums = {name: np.zeros(shape.size) for name in ("part", "total", "code")}
+    nodes = {name: np.zeros((shape.levels, shape.size)) for name in ("steps", "totals")}
+    rows = {name: np.zeros(shape.arms) for name in ("scores", "spare")}
     numbers, counts = np.zeros(5), np.array([0, 0, 0, 0, -1, EVERY, 0], dtype=np.int64)
     return TrialState(
-        **vectors, **squares, **model, **shown, **sums, **nodes, **rows, numbers=numbers,
-        counts=counts,
+        **vectors, **moments, **squares, **shown, **sums, **nodes, **rows,
+        gram=np.zeros((summed, summed)), numbers=numbers, counts=counts,
     )  # fmt: skip
+
+
+def posterior_room(shape: Shape, precision: Floats) -> PosteriorRoom:
+    """The same prior before the sums of every level."""
+    p, levels = shape.summed, shape.levels
+    squares = (
+        "old_precision", "precision", "covariance", "design", "noise", "gain", "room", "axes",
+    )  # fmt: skip
+    return PosteriorRoom(
+        precisions=np.tile(precision, (levels, 1, 1)),
+        linears=np.zeros((levels, p)),
+        **{name: np.zeros((p, p)) for name in squares},
+        **{name: np.zeros(p) for name in ("old_linear", "linear", "mean", "spare")},
+    )
 
 
 def ready(rows: Any) -> Floats:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 
-from croupier.policies.posterior import REWARD_VARIANCE
 from croupier.simulation.kernels.arrays import (
     FLIPPED,
     GRID,
@@ -16,10 +13,12 @@ from croupier.simulation.kernels.arrays import (
     STALE,
     USERS,
     WEIGHT,
+    BatchInputs,
+    Coding,
+    TrialState,
     Whole,
 )
 from croupier.simulation.kernels.compilation import compiled, inlined
-from croupier.simulation.kernels.eigenvalues import rebuild, spectrum
 from croupier.simulation.kernels.linear_algebra import (
     halve,
     invert,
@@ -38,47 +37,56 @@ STRONG = 1.0
 
 
 @inlined
-def decode_vector(total: Floats, noise: Floats, open_batch: int, vector: Floats) -> None:
-    """The vector of all batches so far, with its noise."""
-    noisy = noise.shape[0] > 0
-    for i in range(vector.size):
-        vector[i] = total[i] + (noise[open_batch, i] if noisy else 0.0)
-
-
-@inlined
-def decode_matrix(
-    total: Floats, noise: Floats, open_batch: int, shrink: Floats, gram: Floats
-) -> None:
-    """The gram matrix of all batches so far, with its noise."""
-    dim, place, noisy = gram.shape[0], gram.shape[0], noise.shape[0] > 0
+def decode(total: Floats, users: float, coding: Coding, vector: Floats, gram: Floats) -> None:
+    """Moments of the sums ``total (size,)`` of so many users."""
+    dim = vector.size
+    place = dim
     for i in range(dim):
+        vector[i] = total[i] * coding.shrink[i]
         for j in range(i, dim):
-            entry = total[place] + (noise[open_batch, place] if noisy else 0.0)
-            entry *= shrink[place - dim]
-            gram[i, j] = entry
-            gram[j, i] = entry
+            entry = coding.known * users
+            if place < total.size:
+                entry = total[place] * coding.shrink[place]
+            gram[i, j] = gram[j, i] = entry
             place += 1
 
 
+@inlined
+def close_part(open_batch: int, batches: BatchInputs, coding: Coding, state: TrialState) -> int:
+    """The sum that a batch completes, with its noise, into ``total``; the level that it is of."""
+    part, total, level = state.part, state.total, 0
+    if coding.rounded:
+        level = int(batches.closing[open_batch]) - 1
+        unround(level, batches.codes[open_batch], coding.low, state.steps, part)
+    noisy = batches.noise.shape[0] > 0
+    for place in range(total.size):
+        total[place] = part[place] + (batches.noise[open_batch, place] if noisy else 0.0)
+    if not coding.correlated:
+        part[:] = 0.0
+    return level
+
+
 @compiled
-def close_sums(
-    closing: int, codes: Floats, low: Floats, steps: Floats, closed: Floats, total: Floats
-) -> None:
-    """The last of the ``closing`` sums replaces what was closed below it."""
-    levels, size = closed.shape
-    last = closing - 1
-    for level in range(last):
-        closed[level] = 0.0
-        steps[level] = 0.0
-    per_step = 1.0 / (codes[last, GRID] * codes[last, KEPT])
-    for place in range(size):
-        flips = codes[last, USERS] * codes[last, FLIPPED]
-        shift = codes[last, USERS] * low[place]
-        closed[last, place] += (steps[last, place] - flips) * per_step + shift
-        steps[last, place] = 0.0
-        total[place] = 0.0
-        for level in range(levels):
-            total[place] += closed[level, place]
+def unround(level: int, codes: Floats, low: Floats, steps: Floats, part: Floats) -> None:
+    """The sum of a level from its steps; it ends with those of all levels below."""
+    per_step = 1.0 / (codes[level, GRID] * codes[level, KEPT])
+    flips = codes[level, USERS] * codes[level, FLIPPED]
+    for place in range(part.size):
+        shift = codes[level, USERS] * low[place]
+        part[place] = (steps[level, place] - flips) * per_step + shift
+    for below in range(level + 1):
+        steps[below] = 0.0
+
+
+@inlined
+def add_before(level: int, correlated: bool, totals: Floats, total: Floats) -> None:
+    """All sums before this one are added to it, and become those before later ones."""
+    for place in range(total.size):
+        total[place] += totals[level, place]
+    if not correlated:
+        for below in range(level + 1):
+            for place in range(total.size):
+                totals[below, place] = total[place]
 
 
 @inlined
@@ -166,35 +174,3 @@ def learn_inverse(
     halve(matrix, half)
     numbers[WEIGHT] = weight
     counts[STALE] = 0
-
-
-@compiled
-def learn_posterior(
-    hidden: float,
-    rooted: bool,
-    gram: Floats,
-    vector: Floats,
-    theta: Floats,
-    matrix: Floats,
-    values: Floats,
-    axes: Floats,
-    weights: Floats,
-    counts: Whole,
-) -> None:
-    """Mean and covariance of theta, or the covariance's root, direction by direction."""
-    dim = theta.size
-    spectrum(gram, 0 < counts[STALE] < FRESH, values, axes, weights)
-    counts[STALE] = counts[STALE] % FRESH + 1
-    theta[:] = 0.0
-    for i in range(dim):
-        seen = max(values[i, i], 0.0)
-        variance = REWARD_VARIANCE * seen + hidden
-        weight = seen / variance if variance > 0.0 else 0.0
-        precision = seen * weight + dim
-        weights[i] = math.sqrt(1.0 / precision) if rooted else 1.0 / precision
-        moved = 0.0
-        for j in range(dim):
-            moved += axes[i, j] * vector[j]
-        for j in range(dim):
-            theta[j] += axes[i, j] * (weight / precision * moved)
-    rebuild(axes, weights, matrix)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from croupier.simulation.kernels.arrays import GROWTH, RARE, RULE, SAMPLER, VOLUME, Whole
+from croupier.simulation.kernels.arrays import GROWTH, RARE, RULE, SAMPLER, THOMPSON, VOLUME, Whole
 from croupier.simulation.kernels.compilation import allocating, inlined
 from croupier.simulation.kernels.linear_algebra import log_determinant
 
@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 @inlined
 def entry(kind: int, matrix: Floats, i: int, j: int) -> float:
     """Of the matrix itself, which ``sampling`` has the root of."""
-    if kind != SAMPLER:
+    if kind not in (SAMPLER, THOMPSON):
         return matrix[i, j]  # type: ignore[no-any-return]
     found = 0.0
     for k in range(matrix.shape[0]):

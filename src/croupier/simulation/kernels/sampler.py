@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from croupier.model import Model
 from croupier.policies.base import Policy, uniform_arms
-from croupier.policies.sampling import root
-from croupier.simulation.kernels.arrays import OPTIMIST, SAMPLER, Floats, Mask, ready
-from croupier.simulation.kernels.support import KINDS
+from croupier.policies.bayesian import root
+from croupier.simulation.kernels.arrays import OPTIMIST, SAMPLER, THOMPSON, Floats, Mask, ready
+from croupier.simulation.kernels.support import KINDS, draws_of
 
 Sample = Callable[..., NDArray[np.intp]]
 
@@ -50,14 +50,13 @@ def _chosen(
 
     trials, sets, arms, dim = features.shape
     offered = np.zeros((trials, 0, arms), dtype=np.bool_) if mask is None else mask
-    width = {OPTIMIST: 1, SAMPLER: dim}.get(kind, 1)
     draws = np.zeros((trials, 1, 1))
     if kind != OPTIMIST:
-        draws = rng.standard_normal((trials, rounds, width))
+        draws = rng.standard_normal((trials, rounds, draws_of(kind, dim)))
     different = max(sets, offered.shape[1], draws.shape[1])
     chosen = np.empty((trials, different), dtype=np.intp)
     matrix = model.matrix[:, 0]
-    matrix = root(matrix) if kind == SAMPLER else np.triu(matrix) + np.triu(matrix, 1)
+    matrix = root(matrix) if kind in (SAMPLER, THOMPSON) else np.triu(matrix) + np.triu(matrix, 1)
     scale: Any = np.broadcast_to(np.reshape(model.scale, (-1,)), (trials,))
     choose_all(
         kind,

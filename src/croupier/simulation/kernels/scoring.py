@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from croupier.policies.pick import TIE
-from croupier.simulation.kernels.arrays import OPTIMIST, SAMPLER
+from croupier.simulation.kernels.arrays import OPTIMIST, SAMPLER, THOMPSON
 from croupier.simulation.kernels.compilation import allocating, compiled, inlined
 from croupier.simulation.kernels.linear_algebra import multiply
 
@@ -193,11 +193,14 @@ def score(
     spare: Floats,
 ) -> None:
     """Scores of all arms ``x (dim, arms)`` under a model: its root for ``sampling``, or half."""
-    if kind == SAMPLER:
+    if kind in (SAMPLER, THOMPSON):
         multiply(matrix, draw, strayed)
         for i in range(draw.size):
-            strayed[i] *= scale
-        score_strayed(x, theta, strayed, scores, spare)
+            strayed[i] = scale * strayed[i] + (theta[i] if kind == THOMPSON else 0.0)
+        if kind == THOMPSON:
+            project(x, strayed, scores)
+        else:
+            score_strayed(x, theta, strayed, scores, spare)
     else:
         width = scale if kind == OPTIMIST else scale * abs(draw[0])
         score_optimist(x, theta, half, width, scores, spare)

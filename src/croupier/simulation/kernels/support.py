@@ -8,6 +8,7 @@ from croupier.plan import Plan
 from croupier.policies.base import Policy
 from croupier.policies.randucb import RandUcb
 from croupier.policies.sampling import Sampling
+from croupier.policies.thompson import Thompson
 from croupier.policies.ucb import Ucb
 from croupier.protocols.base import Mechanism, Release, RunningSum
 from croupier.simulation.kernels.arrays import (
@@ -16,11 +17,25 @@ from croupier.simulation.kernels.arrays import (
     OPTIMIST,
     RARE,
     SAMPLER,
+    THOMPSON,
     WIDENER,
 )
 
-KINDS: dict[type[Policy], int] = {Ucb: OPTIMIST, Sampling: SAMPLER, RandUcb: WIDENER}
+KINDS: dict[type[Policy], int] = {
+    Ucb: OPTIMIST,
+    Sampling: SAMPLER,
+    RandUcb: WIDENER,
+    Thompson: THOMPSON,
+}
+ROOTED = {Sampling, Thompson}
+"""They draw theta, for which devices need the covariance's root."""
+
 RULES = {"every": EVERY, "rare": RARE, "determinant": DETERMINANT}
+
+
+def draws_of(kind: int, features: int) -> int:
+    """Normal numbers of one choice."""
+    return {OPTIMIST: 0, WIDENER: 1}.get(kind, features)
 
 
 def supports(plan: Plan) -> bool:
@@ -36,7 +51,7 @@ def _noise_can_be_drawn_ahead(mechanism: Mechanism) -> bool:
     releases = {type(release) for release in mechanism.releases}
     return (
         _author(type(mechanism), "completed") is _author(type(mechanism), "collector")
-        and _said_with(running, RunningSum, "ahead", "add")
+        and _said_with(running, RunningSum, "ahead", "part")
         and all(_said_with(kind, Release, "noise_ahead", "sample_sum") for kind in releases)
         and all(release.noise_ahead(0, rng) is not None for release in mechanism.releases)
     )

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from croupier.contribution import checked_constant, unit_features
+from croupier.contribution import checked_constant
 from croupier.plan import Plan
 from croupier.policies.base import uniform_arms
 from croupier.simulation.kernels.arrays import (
@@ -18,19 +18,18 @@ from croupier.simulation.kernels.arrays import (
     OPTIMIST,
     PUBLISHED,
     REPAIRS,
-    SAMPLER,
-    WIDENER,
     Floats,
     Mask,
     RegretRecord,
+    Shape,
     TrialState,
     UserBlock,
     Whole,
     ready,
 )
 from croupier.simulation.kernels.batches_ahead import AT_ONCE, BatchesAhead
-from croupier.simulation.kernels.first_state import coding, first_state
-from croupier.simulation.kernels.support import KINDS
+from croupier.simulation.kernels.first_state import coding, first_posterior, first_state
+from croupier.simulation.kernels.support import KINDS, draws_of
 from croupier.simulation.problem import BLOCK, Users, World
 
 NO_ARMS = np.zeros(0, dtype=np.int64)
@@ -47,6 +46,7 @@ class Trial:
         self._ahead = BatchesAhead(plan, released, server)
         self._kind = KINDS[type(plan.policy)]
         self._coding = coding(plan)
+        self._prior, self._room = first_posterior(plan, self._shape(1))
         self._pool = self._prebuilt()
         self._state: TrialState | None = None
         self._batches = self._ahead.draw()
@@ -75,7 +75,10 @@ class Trial:
             block = self._block(start, stop)
             state = self._state_for(block)
             arms = chosen[start:stop]
-            play(self._kind, start, block, self._batches, self._coding, state, track, arms)
+            play(
+                self._kind, start, block, self._batches, self._coding, self._prior, state,
+                self._room, track, arms,
+            )  # fmt: skip
             start = stop
         return track.curve
 
@@ -102,8 +105,12 @@ class Trial:
     def _state_for(self, block: UserBlock) -> TrialState:
         """The state, made with the first users; all of them have as many arms."""
         if self._state is None:
-            self._state = first_state(self._plan, block.features.shape[-1], self._ahead.levels)
+            self._state = first_state(self._plan, self._shape(block.features.shape[-1]))
         return self._state
+
+    def _shape(self, arms: int) -> Shape:
+        layout = self._plan.layout
+        return Shape(layout.scored, layout.summed, layout.size, arms, self._ahead.levels)
 
     # Users
 
@@ -142,7 +149,7 @@ class Trial:
     def _offered(self, features: Floats) -> Floats:
         """Features ``(trials, sets, arms, dim)`` as they enter, ``(sets, dim, arms)``."""
         layout = self._plan.layout
-        return _columns(unit_features(layout, checked_constant(layout, features)))
+        return _columns(layout.score_features(checked_constant(layout, features)))
 
     def _drawn(
         self, start: int, rounds: int, arms: int, offered: Mask | None
@@ -152,7 +159,7 @@ class Trial:
         first = self._at_random(start, rounds)
         mask = None if offered is None else offered[: first if len(offered) > 1 else 1]
         given = uniform_arms((first,), arms, self._draws, mask) if first else NO_ARMS
-        width = {OPTIMIST: 0, SAMPLER: self._plan.layout.dim, WIDENER: 1}[self._kind]
+        width = draws_of(self._kind, self._plan.layout.scored)
         shape = (rounds - first, width) if width else (1, 1)
         draws = self._draws.standard_normal(shape) if width else np.zeros(shape)
         return given, draws, self._roundings.random((self._rows(start, rounds), size))

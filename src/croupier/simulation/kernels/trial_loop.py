@@ -20,23 +20,25 @@ from croupier.simulation.kernels.arrays import (
     RULE,
     SAMPLER,
     SCALE,
+    THOMPSON,
     BatchInputs,
     Coding,
+    PosteriorRoom,
+    Prior,
     RegretRecord,
     TrialState,
     UserBlock,
     Whole,
 )
 from croupier.simulation.kernels.compilation import compiled, inlined
-from croupier.simulation.kernels.linear_algebra import halve
 from croupier.simulation.kernels.model_update import (
-    close_sums,
-    decode_matrix,
-    decode_vector,
+    add_before,
+    close_part,
+    decode,
     learn_inverse,
-    learn_posterior,
     update,
 )
+from croupier.simulation.kernels.posterior_update import show_posterior, update_posterior
 from croupier.simulation.kernels.publication import publish
 from croupier.simulation.kernels.scoring import first_best, score, withhold
 
@@ -60,30 +62,32 @@ def choose(
 
 
 @inlined
-def contribute(x: Floats, gain: float, stretch: Floats, total: Floats) -> None:
-    """Add the contribution of a user with the features ``x (dim,)``."""
-    dim = x.size
-    place = 0
+def contribute(entries: Floats, gain: float, stretch: Floats, part: Floats) -> None:
+    """Add the contribution of a user with these features and offset."""
+    dim = entries.size
+    place = dim
     for i in range(dim):
-        total[i] += gain * x[i]
+        part[i] += gain * entries[i] * stretch[i]
         for j in range(i, dim):
-            total[dim + place] += stretch[place] * (x[i] * x[j])
+            if place < part.size:
+                part[place] += stretch[place] * (entries[i] * entries[j])
             place += 1
 
 
 @inlined
 def encode(
-    x: Floats, gain: float, stretch: Floats, low: Floats, high: Floats, code: Floats
+    entries: Floats, gain: float, stretch: Floats, low: Floats, high: Floats, code: Floats
 ) -> None:
     """The same contribution, clipped to its range and counted from where that starts."""
-    dim = x.size
+    dim = entries.size
     for i in range(dim):
-        code[i] = min(max(gain * x[i], low[i]), high[i]) - low[i]
+        code[i] = min(max(gain * entries[i] * stretch[i], low[i]), high[i]) - low[i]
     place = dim
     for i in range(dim):
         for j in range(i, dim):
-            value = stretch[place - dim] * (x[i] * x[j])
-            code[place] = min(max(value, low[place]), high[place]) - low[place]
+            if place < code.size:
+                value = stretch[place] * (entries[i] * entries[j])
+                code[place] = min(max(value, low[place]), high[place]) - low[place]
             place += 1
 
 
@@ -106,10 +110,10 @@ def take_part(
 ) -> int:  # fmt: skip
     """Add the contribution of the arm that was played; the roundings used so far."""
     if not coding.rounded:
-        contribute(state.played, gain, coding.stretch, state.total)
+        contribute(state.entries, gain, coding.stretch, state.part)
         return rounding
     code, sums = state.code, int(batches.sums[batch])
-    encode(state.played, gain, coding.stretch, coding.low, coding.high, code)
+    encode(state.entries, gain, coding.stretch, coding.low, coding.high, code)
     for level in range(sums):
         luck = block.roundings[rounding + level]
         add_steps(code, batches.codes[batch, level], luck, state.steps[level])
@@ -122,12 +126,12 @@ def learn_optimist(
 ) -> None:
     """The next model of ``ucb``, from the last one where a single user was added in the clear."""
     weight, alone = batches.regularizers[open_batch], batches.sizes[open_batch] == 1 and not noisy
+    decode(state.total, float(batches.stops[open_batch]), coding, state.vector, state.gram)
     if alone and update(
-        weight, state.played, state.vector, state.matrix, state.half, state.theta,
+        weight, state.entries, state.vector, state.matrix, state.half, state.theta,
         state.weights, state.numbers, state.counts,
     ):  # fmt: skip
         return
-    decode_matrix(state.total, batches.noise, open_batch, coding.shrink, state.gram)
     learn_inverse(
         noisy, weight, state.gram, state.matrix, state.values, state.axes, state.weights,
         state.numbers, state.counts, state.vector, state.half, state.theta,
@@ -136,24 +140,19 @@ def learn_optimist(
 
 @inlined
 def learn(
-    kind: int, open_batch: int, noisy: bool, batches: BatchInputs, coding: Coding, state: TrialState
-) -> None:
+    kind: int, open_batch: int, noisy: bool, batches: BatchInputs, coding: Coding, prior: Prior,
+    state: TrialState, room: PosteriorRoom,
+) -> None:  # fmt: skip
     """The next model, from all that was released so far."""
-    if coding.rounded:
-        close_sums(
-            batches.closing[open_batch], batches.codes[open_batch], coding.low, state.steps,
-            state.closed, state.total,
-        )  # fmt: skip
-    decode_vector(state.total, batches.noise, open_batch, state.vector)
+    level = close_part(open_batch, batches, coding, state)
     if kind == OPTIMIST:
+        add_before(level, coding.correlated, state.totals, state.total)
         learn_optimist(open_batch, noisy, batches, coding, state)
         return
-    decode_matrix(state.total, batches.noise, open_batch, coding.shrink, state.gram)
-    learn_posterior(
-        batches.hidden[open_batch], kind == SAMPLER, state.gram, state.vector, state.theta,
-        state.matrix, state.values, state.axes, state.weights, state.counts,
-    )  # fmt: skip
-    halve(state.matrix, state.half)
+    users, variance = float(batches.users[open_batch]), batches.variances[open_batch]
+    decode(state.total, users, coding, state.vector, state.gram)
+    update_posterior(level, users, variance, coding.correlated, prior, state, room)
+    show_posterior(kind in (SAMPLER, THOMPSON), state, room)
 
 
 @inlined
@@ -161,7 +160,7 @@ def shown(kind: int, state: TrialState) -> bool:
     """Whether the model that was learnt is published."""
     return state.counts[RULE] == EVERY or publish(
         kind, state.theta, state.matrix, state.half, state.shown_theta, state.shown_matrix,
-        state.shown_half, state.gram, state.numbers, state.counts,
+        state.shown_half, state.values, state.numbers, state.counts,
     )  # fmt: skip
 
 
@@ -172,12 +171,14 @@ def play(
     block: UserBlock,
     batches: BatchInputs,
     coding: Coding,
+    prior: Prior,
     state: TrialState,
+    room: PosteriorRoom,
     track: RegretRecord,
     chosen: Whole,
 ) -> None:
     """Rounds from ``start`` on; ``chosen`` takes the arms if it has room for them."""
-    features, given, stops, played = block.features, block.given, batches.stops, state.played
+    features, given, stops, entries = block.features, block.given, batches.stops, state.entries
     numbers, counts = state.numbers, state.counts
     noisy = batches.noise.shape[0] > 0 or coding.rounded
     settled = kind == OPTIMIST and block.common and block.available.shape[0] == 0
@@ -193,9 +194,9 @@ def play(
 
         mean = block.means[row, arm]
         regret += block.best[row] - mean
-        for i in range(played.size):
-            played[i] = features[row, i, arm]
-        gain = (1.0 if block.uniforms[index] < mean else 0.0) - coding.offset
+        for i in range(features.shape[1]):
+            entries[i] = features[row, i, arm]
+        gain = (1.0 if block.uniforms[index] < mean else 0.0) - coding.centre
         batch = min(open_batch, stops.size - 1)
         rounding = take_part(gain, batch, rounding, block, batches, coding, state)
 
@@ -205,7 +206,7 @@ def play(
             track.curve[point] = regret
             point += 1
         if open_batch < stops.size and stops[open_batch] == done:
-            learn(kind, open_batch, noisy, batches, coding, state)
+            learn(kind, open_batch, noisy, batches, coding, prior, state, room)
             if shown(kind, state):
                 counts[PUBLISHED] += 1
                 scale, known = batches.scales[open_batch], -1

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from croupier.contribution import Layout
-from croupier.plan import CENTRED_WEIGHT, DEFAULT_OVERHEAD, Plan
+from croupier.layouts import Layout, LightOffset
+from croupier.plan import DEFAULT_OVERHEAD, Plan
 from croupier.policies import registry as policy_registry
 from croupier.policies.base import Setting
 from croupier.privacy.gdp import mu_of
@@ -53,9 +53,8 @@ class Candidate:
     @property
     def label(self) -> str:
         """What sets it apart."""
-        centred = ", centred" if self.need.centred else ""
         tree = "" if self.levels is None else f" of {self.levels} levels"
-        return f"{self.protocol}{tree}, {self.batches} batches, {self.policy}{centred}"
+        return f"{self.protocol}{tree}, {self.batches} batches, {self.policy}"
 
     def document(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -65,16 +64,14 @@ class Candidate:
             "policy": self.policy,
             "overhead": self.overhead,
             "levels": self.levels,
-            "centred": self.need.centred,
         }
 
     @property
     def layout(self) -> Layout:
         """Contributions of the simulated users, whose constant is the last coordinate."""
-        if not self.need.centred:
-            return Layout(self.need.dim)
-        constant = (self.need.dim - 1, math.sqrt(0.5))
-        return Layout(self.need.dim, weight=CENTRED_WEIGHT, constant=constant)
+        declared = self.need.constant_feature is not None
+        constant = self.need.problem.constant_of(self.need.dim) if declared else None
+        return LightOffset(self.need.dim, constant=constant)
 
     @cached_property
     def schedule(self) -> Schedule:
@@ -97,7 +94,7 @@ class Candidate:
         """The batches for the noise of a user in ``present`` of them."""
         users, layout = self.need.users, self.layout
         first = growing_first(
-            layout.dim, math.sqrt(present) * self._std, users, layout.matrix_noise_factor
+            layout.scored, layout.norm, math.sqrt(present) * self._std, layout.length, users
         )
         return schedule(self.batches, max(first, math.ceil(users / HELD_BY_GROWTH)), users)
 
@@ -138,8 +135,7 @@ class Candidate:
             levels=self.levels,
             max_participations=self.participations,
             honest_fraction=need.honest_fraction,
-            centred=need.centred,
-            constant_feature=need.constant_feature if need.centred else None,
+            constant_feature=need.constant_feature,
             **sizes,
         )
 
@@ -150,7 +146,7 @@ class Candidate:
         """
         if plan is None:
             return self._course(self._floors())
-        return replace(course_of(plan), layout=self.layout)
+        return self._course(course_of(plan).noise)
 
     def _course(self, noise: Iterable[Noise]) -> Course:
         """Before anything is calibrated: these policies ask for no more than the layout."""
@@ -184,11 +180,14 @@ def report_bytes(plan: Plan) -> tuple[int, int]:
 
 
 def choices(need: Need) -> Iterator[Candidate]:
-    """Ways that are worth a simulation, by what is known before any (MATH 6.5)."""
-    yield Candidate(need, "growing", "sampling")
+    """Ways that are worth a simulation, the likeliest first by what is known before (MATH 6.5)."""
+    long = need.action_sets == "common" and need.users > MANY_USERS
     if need.action_sets == "individual":
         yield Candidate(need, "growing", "randucb")
-    elif need.users > MANY_USERS:
+    elif long:
+        yield Candidate(need, "growing", "thompson")
+    yield Candidate(need, "growing", "sampling")
+    if long:
         yield Candidate(need, "doubling", "sampling")
     if tree_is_worth_a_try(need):
         yield Candidate(need, "growing", "sampling", levels=2)

@@ -122,10 +122,13 @@ def _small_enough(candidate: Candidate, most: int | None) -> list[Candidate]:
 
 
 def _best(tried: list[Tried]) -> Tried:
-    """The least regret; the fewest bytes among those that the simulation cannot tell from it."""
+    """The least regret; of those that the simulation cannot tell from it, the fewest bytes.
+
+    Then the one listed first: rare bad runs, which decide the mean, show in longer looks only.
+    """
     leader = min(tried, key=lambda one: one.mean)
     tied = [one for one in tried if indistinguishable(one.played, leader.played)]
-    return min(tied, key=lambda one: (one.report_bytes, one.mean))
+    return min(tied, key=lambda one: one.report_bytes)
 
 
 def _answer(need: Need, best: Tried, rehearsal: Rehearsal) -> Recommendation:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from croupier.arguments import fraction, whole
-from croupier.contribution import Layout
 from croupier.errors import UnknownNameError
+from croupier.layouts import LightOffset
 from croupier.plan import DEFAULT_HONEST
 from croupier.privacy.budget import Budget
 from croupier.schedules import MOST_USERS
@@ -17,8 +17,6 @@ ACTION_SETS: dict[str, type[Problem]] = {"common": Sphere, "individual": Context
 """Whom a plan is tried on: users who share one set of arms, or bring their own."""
 
 DEFAULT_ARMS = 20
-LEAST_CONSTANT = 0.5
-"""Centring moves theta by 1 / (2 |constant|), which must not leave the unit ball."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ class Need:
         fraction("honest_fraction", self.honest_fraction)
         Budget(self.epsilon, self.delta)
         try:
-            Layout(self.dim, constant=self.constant_feature)
+            LightOffset(self.dim, constant=self.constant_feature)
         except ValueError as error:
             raise ValueError(f"constant_feature: {error}") from error
 
@@ -67,8 +65,3 @@ class Need:
     def problem(self) -> Problem:
         """Synthetic users to try a plan on."""
         return ACTION_SETS[self.action_sets](self.dim, self.arms)
-
-    @property
-    def centred(self) -> bool:
-        """Whether a constant feature was declared that centring can use."""
-        return self.constant_feature is not None and abs(self.constant_feature[1]) >= LEAST_CONSTANT

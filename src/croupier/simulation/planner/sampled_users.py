@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from croupier.contribution import Layout
-from croupier.model import Model, ReleasedSums
+from croupier.layouts import Layout
+from croupier.model import ReleasedSums
 from croupier.plan import Plan
 from croupier.policies.base import Policy
 from croupier.protocols.base import Mechanism
@@ -35,10 +35,7 @@ NUMBERS_AT_ONCE = 2**22
 
 @dataclass(frozen=True)
 class Noise:
-    """Fresh noise of deviation ``std`` on the sum of all batches from ``start`` to this one.
-
-    The estimate of a prefix adds it to the estimate of the first ``start`` batches.
-    """
+    """Fresh noise of deviation ``std`` on the sum of all batches from ``start`` to this one."""
 
     start: int
     std: float
@@ -60,14 +57,13 @@ def course_of(plan: Plan) -> Course:
 
 
 def _noise(mechanism: Mechanism) -> Iterator[Noise]:
-    """Read off the variances of running sums."""
-    running, variances = mechanism.running_sum(), [0.0]
+    """Of the sum that each batch completes."""
+    running = mechanism.running_sum()
     for index in range(mechanism.schedule.batches):
-        released = mechanism.covers(index)
-        _, variance = running.add(index, np.zeros(len(released) * mechanism.layout.size))
-        start = released[-1].start
-        yield Noise(start, math.sqrt(variance - variances[start]))
-        variances.append(variance)
+        released = np.zeros(len(mechanism.covers(index)) * mechanism.layout.size)
+        part = running.part(index, released)
+        if part is not None:
+            yield Noise(part.start, math.sqrt(part.variance))
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,14 +118,6 @@ def sampled_rounds(span: Span, most: int) -> list[tuple[int, int]]:
     return [(max(cut, span.start), min(cut + BLOCK, span.stop)) for cut in cuts]
 
 
-def summed(layout: Layout, features: Floats, rewards: Floats) -> Floats:
-    """``layout.encode`` added up over users ``(..., users, dim)``, without a row for each."""
-    rows, columns = layout.triangle
-    vector = np.matmul((rewards - layout.offset)[..., None, :], features)[..., 0, :]
-    gram = np.matmul(np.swapaxes(features, -1, -2), features)
-    return np.concatenate([vector, gram[..., rows, columns] * layout.stretch], axis=-1)
-
-
 class _Play:
     """One pass over the batches; holds the running sums and the regret so far."""
 
@@ -140,16 +128,17 @@ class _Play:
         key = np.random.SeedSequence(seed, spawn_key=(trials.start, 9))
         self._noise = np.random.default_rng(key)
         self._total = np.zeros((len(trials), course.layout.size))
-        self._added, self._variances = [np.zeros(self._total.shape)], [0.0]
+        self._until = [self._total.copy()]
+        """Contributions of the users before each batch."""
+        self._known = [course.policy.start()]
         self._regret, self._uniform = np.zeros(len(trials)), np.zeros(len(trials))
-        self._model = self._learnt(0, 0)
+        self._model = course.policy.first_model
 
     def run(self) -> SimulatedRegret:
         """All batches."""
         for span in self._course.schedule.spans():
             self._batch(span)
-            self._add_noise(self._course.noise[span.index])
-            self._model = self._learnt(span.index + 1, span.stop)
+            self._learn(span.index)
         return SimulatedRegret(self._regret, self._uniform)
 
     def _batch(self, span: Span) -> None:
@@ -161,25 +150,26 @@ class _Play:
     def _play_users(self, users: Users, weight: float) -> None:
         """Users who stand for ``weight`` each choose, are rewarded and contribute."""
         rounds = users.uniforms.shape[1]
-        arm = self._course.policy.sample(self._model, users.features, rounds, self._noise)
+        offered = self._course.layout.score_features(users.features)
+        arm = self._course.policy.sample(self._model, offered, rounds, self._noise)
         mean = np.take_along_axis(users.means, arm[..., None], axis=-1)[..., 0]
-        chosen = np.take_along_axis(users.features, arm[..., None, None], axis=-2)[..., 0, :]
+        chosen = np.take_along_axis(offered, arm[..., None, None], axis=-2)[..., 0, :]
         # Rewards of weight many users vary less than weight times one user's.
         rewards = mean + ((users.uniforms < mean) - mean) / math.sqrt(weight)
         features = np.broadcast_to(chosen, (*rewards.shape, chosen.shape[-1]))
-        self._total += weight * summed(self._course.layout, features, rewards)
+        self._total += weight * self._course.layout.encode(features, rewards).sum(axis=1)
         best = users.means.max(axis=-1)
         self._regret += weight * rounds * (best - mean).mean(axis=1)
         self._uniform += weight * rounds * (best - users.means.mean(axis=-1)).mean(axis=1)
 
-    def _add_noise(self, fresh: Noise) -> None:
-        drawn = fresh.std * self._noise.standard_normal(self._total.shape)
-        self._added.append(self._added[fresh.start] + drawn)
-        self._variances.append(self._variances[fresh.start] + fresh.std**2)
-
-    def _learnt(self, batches: int, users: int) -> Model:
+    def _learn(self, index: int) -> None:
         """The model of all trials; the axis of length 1 stands for the rounds of a batch."""
-        estimate = self._total + self._added[-1]
-        vector, matrix = self._course.layout.decode(estimate[:, None])
-        sums = ReleasedSums(vector, matrix, users, batches, self._variances[-1])
-        return self._course.policy.model(sums)
+        course, fresh = self._course, self._course.noise[index]
+        self._until.append(self._total.copy())
+        drawn = fresh.std * self._noise.standard_normal(self._total.shape)
+        own = self._total - self._until[fresh.start] + drawn
+        users = course.schedule.users(fresh.start, index + 1)
+        moments = course.layout.decode(own[:, None], users)
+        sums = ReleasedSums(moments.vector, moments.matrix, users, index + 1, fresh.std**2)
+        self._known.append(course.policy.learn(self._known[fresh.start], sums))
+        self._model = course.policy.model(self._known[-1])

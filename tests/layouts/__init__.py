@@ -1,0 +1,1 @@
+"""The layouts: formulas, ranges, sensitivity."""
