@@ -31,7 +31,7 @@ RUNGS: dict[str, tuple[Entry, dict[str, Any]]] = {
     "+ sampling": (VECTOR, SAMPLING_FIXED),
     "+ both, no constant declared": (VECTOR, {**DEFAULT, "declared": False}),
     "+ both: the default": (VECTOR, DEFAULT),
-    "central, sampling, B = 20": (BATCHED_CENTRAL, SAMPLING_FIXED),
+    "central, the same batches": (BATCHED_CENTRAL, DEFAULT),
     "non-private, sampling, B = 1": (LINUCB, SAMPLING_FIXED),
 }
 
