@@ -78,10 +78,13 @@ def jobs(problem: DataProblem, users: int) -> Iterator[SweepJob]:
     for label, protocol in ALGORITHMS.items():
         # Sized to its noise, the first of at most 64 batches would be too small for a million.
         first = users // 10_000 if label == "non-private" and users > 300_000 else None
+        blocks = problem.blocks_of(problem.arms)
         plan = Plan.calibrate(
             protocol,
             honest_fraction=1.0,
             dim=problem.dim,
+            blocks=blocks,
+            constant_feature=problem.constant_of(problem.dim // (blocks or 1)),
             horizon=users,
             batch_size=first,
             epsilon=EPSILON,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from croupier.coins import Coins
 from croupier.errors import ProtocolError
 from croupier.fixed_point import UNIT
-from croupier.layouts import Layout, LightOffset, PapersLayout
+from croupier.layouts import Blocks, Layout, LightOffset, PapersLayout
 from croupier.privacy.budget import Budget
 from croupier.privacy.guarantee import Guarantee, gaussian
 from croupier.protocols.amplified_gaussian import AmplifiedGaussian, AmplifiedGaussianRelease
@@ -43,6 +43,7 @@ from croupier.testing.promises import PROMISES
 USERS = 8
 SCHEDULE = FixedBatches(USERS, 10 * USERS)
 LIGHT, DECLARED, PAPERS = LightOffset(2), LightOffset(3, constant=(1, 0.6)), PapersLayout(2)
+BLOCKS = Blocks(4)
 FEW = 500
 
 
@@ -66,7 +67,7 @@ def broken(protocol: Protocol, trials: int = FEW, seed: int = 0) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("layout", [LIGHT, DECLARED, PAPERS], ids=str)
+@pytest.mark.parametrize("layout", [LIGHT, DECLARED, BLOCKS, PAPERS], ids=str)
 @pytest.mark.parametrize("bias", [0.5, 0.25])
 def test_vector_sum_keeps_every_promise(layout: Layout, bias: float) -> None:
     report = check_protocol(bits(layout, bias), trials=1000)
@@ -525,7 +526,8 @@ def test_arguments_are_checked() -> None:
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_built_in_problems_keep_every_promise(name: str) -> None:
-    assert not check_problem(PROBLEMS[name](3, 4), seed=5).broken
+    blocks = PROBLEMS[name].blocks_of(4) or 1
+    assert not check_problem(PROBLEMS[name](3 * blocks, 4), seed=5).broken
 
 
 @dataclass(frozen=True)

@@ -32,13 +32,14 @@ def checked_features(layout: Layout, features: ArrayLike, name: str = "features"
 
 
 def checked_constant(layout: Layout, features: Floats, name: str = "features") -> Floats:
-    """Features ``(..., dim)`` whose declared constant is what the layout says."""
+    """Features ``(..., dim)`` that keep to one block and have the declared constant there."""
+    own = layout.own(features, name)
     if layout.constant is None:
         return features
     index, value = layout.constant
-    apart = np.abs(features[..., index] - value)
+    apart = np.abs(own[..., index] - value)
     if apart.size and apart.max() > NORM_SLACK * layout.feature_norm:
-        found = float(features[..., index].flat[int(apart.argmax())])
+        found = float(own[..., index].flat[int(apart.argmax())])
         raise ValueError(f"{name} must have the constant {value!r} at index {index}, got {found!r}")
     return features
 

@@ -15,7 +15,7 @@ from croupier.arguments import fraction
 from croupier.coins import SystemCoins
 from croupier.documents import plan_document, plan_parts
 from croupier.errors import DocumentError, GuaranteeError, RefusedError
-from croupier.layouts import Layout, LightOffset, PapersLayout
+from croupier.layouts import Blocks, Layout, LightOffset, PapersLayout
 from croupier.model import canonical
 from croupier.policies import registry as policy_registry
 from croupier.policies.base import Policy, Setting
@@ -127,6 +127,7 @@ class Plan:
         growth: float | None = None,
         outside: bool = False,
         drift: float = 0.0,
+        blocks: int | None = None,
         **policy_options: Any,
     ) -> Plan:
         """The plan that the named calibration gives for this budget.
@@ -144,7 +145,9 @@ class Plan:
         replaced.
         ``outside`` takes a theorem's formula beyond its range, which claims nothing. ``drift`` is
         how far preferences move per user and coordinate: what is old is forgotten, and batches
-        that grow stop growing. Further options go to the policy.
+        that grow stop growing. ``blocks`` is the number of blocks of equally many features of which
+        all but one are zero, as where every arm has parameters of its own; the index of
+        ``constant_feature`` is then one within a block. Further options go to the policy.
         """
         kind = registry.find(protocol)
         if honest_fraction is None:
@@ -155,8 +158,8 @@ class Plan:
         _offered(kind, terms)
         rule = policy_registry.find(policy or _default(calibration, Ucb.name, Sampling.name))
         kept = calibration in PAPERS or rule is Ucb
-        layout_type = PapersLayout if kept else LightOffset
-        layout = layout_type(dim, feature_norm, reward_range, constant_feature)
+        told = {"feature_norm": feature_norm, "reward_range": reward_range}
+        layout = _layout(kept, {"dim": dim, "constant": constant_feature, **told}, blocks)
         budget = None if kind.trust == "none" else _budget(epsilon, delta, protocol)
         named = batches or _default(calibration, FixedBatches.name, GrowingBatches.name)
         first = _first_size(batch_size, named, layout, budget, horizon)
@@ -364,6 +367,15 @@ def _honest(kind: type[Mechanism], calibration: str) -> float:
     return DEFAULT_HONEST if crowd else 1.0
 
 
+def _layout(kept: bool, told: dict[str, Any], blocks: int | None) -> Layout:
+    """The paper's where it is kept, else one with an offset, or with one a block."""
+    if blocks is None:
+        return PapersLayout(**told) if kept else LightOffset(**told)
+    if kept:
+        raise ValueError(f"blocks must be left out for the paper's layout, got {blocks!r}")
+    return Blocks(**told, blocks=blocks)
+
+
 def _percent(share: float) -> str:
     return f"{100 * share:.4g} %"
 
@@ -377,7 +389,7 @@ def _first_size(
     if batches == FixedBatches.name:
         raise ValueError("batch_size must be given for fixed batches, got None")
     std = _batch_std(layout, budget)
-    return growing_first(layout.scored, layout.norm, std, layout.length, horizon)
+    return growing_first(layout.free, layout.norm, std, layout.length, horizon, layout.blocks)
 
 
 def _batch_std(layout: Layout, budget: Budget | None) -> float:
@@ -399,7 +411,8 @@ def _schedule(
     if not drift or named != GrowingBatches.name:
         return schedule(named, first, horizon)
     std, moved = _batch_std(layout, budget), fraction("drift", drift)
-    most = drift_most(layout.scored, layout.norm, std, layout.length, moved)
+    free = layout.blocks * layout.free
+    most = drift_most(free, layout.norm, std, layout.length, moved)
     return schedule(CappedBatches.name, first, horizon, max(first, most))
 
 

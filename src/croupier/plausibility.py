@@ -8,13 +8,13 @@ enters with its known variance, and the chance is that of the worst part times t
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincc, ndtr
 
-from croupier.layouts import Layout
+from croupier.layouts import Blocks, Layout
 from croupier.model import ReleasedSums
 
 Floats = NDArray[np.float64]
@@ -42,11 +42,60 @@ class Plausibility:
         return self.chance < THRESHOLD
 
 
+COUNTED = 6.0
+"""Standard deviations that noise adds to the number of users of a block at most."""
+
+
 def examine(layout: Layout, before: ReleasedSums, own: ReleasedSums) -> Plausibility:
     """A batch's ``own`` sums, against those ``before`` it and together with them.
 
-    What one batch hides in its noise, all of them add up to.
+    What one batch hides in its noise, all of them add up to. Where there are blocks, each is
+    examined alone and the worst one counts.
     """
+    if isinstance(layout, Blocks):
+        return _examine_blocks(layout, before, own)
+    return _examine(layout, before, own)
+
+
+def _examine_blocks(layout: Blocks, before: ReleasedSums, own: ReleasedSums) -> Plausibility:
+    """The worst block's, and whether all of them count as many users as there are."""
+    found = {"count of the batch": count_chance(layout, own)}
+    found["count of all batches"] = count_chance(layout, before.plus(own))
+    for block in range(layout.blocks):
+        alone = _examine(layout.one, *(_of_block(layout, sums, block) for sums in (before, own)))
+        found[f"block {block}: {alone.part}"] = alone.chance
+    part = min(found, key=found.__getitem__)
+    return Plausibility(min(1.0, len(found) * found[part]), part)
+
+
+def _counts(layout: Blocks, sums: ReleasedSums) -> tuple[Floats, float]:
+    """Users of each block, as its offset counts them, and the noise of that."""
+    share = layout.units[-1] ** 2
+    return sums.matrix[..., -1, -1] / share, _matrix_noise(layout, sums) / share
+
+
+def _of_block(layout: Blocks, sums: ReleasedSums, block: int) -> ReleasedSums:
+    """The sums of the users of a block, as many as there may be."""
+    counts, noise = _counts(layout, sums)
+    most = max(0, math.ceil(counts[block] + COUNTED * noise))
+    return replace(
+        sums,
+        vector=sums.vector[block],
+        matrix=sums.matrix[block],
+        users=min(sums.users, most),
+    )
+
+
+def count_chance(layout: Blocks, sums: ReleasedSums) -> float:
+    """Every user is in one block."""
+    counts, noise = _counts(layout, sums)
+    apart = abs(float(counts.sum()) - sums.users)
+    spread = math.sqrt(layout.blocks) * noise
+    return min(1.0, 2 * _upper_tail(apart - _rounding(sums), spread))
+
+
+def _examine(layout: Layout, before: ReleasedSums, own: ReleasedSums) -> Plausibility:
+    """The same of sums without blocks."""
     after = before.plus(own)
     found = {
         "trace of the batch": trace_chance(layout, own),

@@ -306,16 +306,22 @@ def drift_most(features: int, reach: float, noise_std: float, length: float, dri
 
 
 def growing_first(
-    features: int, reach: float, noise_std: float, length: float, horizon: int | None
+    features: int,
+    reach: float,
+    noise_std: float,
+    length: float,
+    horizon: int | None,
+    blocks: int = 1,
 ) -> int:
     """The first batch of a growing schedule for ``noise_std`` per batch (docs/regret.md).
 
     Large enough that the first model is worth something, at most a tenth of the horizon. Features
-    have norm ``reach`` and with their offset ``length``, as the layout has them.
+    have norm ``reach`` and with their offset ``length``, as the layout has them; where there are
+    ``blocks``, they are those of one, and every block needs as many users.
     """
     scale = 4 * (features + 1)
     heard = scale / 8 + math.sqrt((scale / 8) ** 2 + scale * (noise_std * length) ** 2)
-    wanted = max(LEAST_FIRST, math.ceil(heard * features / reach**2))
+    wanted = max(LEAST_FIRST, math.ceil(blocks * heard * features / reach**2))
     return wanted if horizon is None else max(1, min(wanted, horizon // 10))
 
 

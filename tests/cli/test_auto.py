@@ -112,6 +112,7 @@ def test_progress_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
         ([*SMALL, "--protocol", "vector-sum"], "--protocol is chosen by --auto, got 'vector-sum'"),
         ([*SMALL, "--policy", "ucb"], "--policy is chosen by --auto, got 'ucb'"),
         ([*SMALL, "--overhead", "0.05"], "--overhead is chosen by --auto, got '0.05'"),
+        ([*SMALL, "--blocks", "2"], "--blocks is not known to --auto, got '2'"),
         ([*SMALL, "--horizon", "10"], "--horizon is chosen by --auto, got '10'"),
         ([*NAMED, "--users", "10"], "--users is for --auto, got '10'"),
         ([*NAMED, "--action-sets", "common"], "--action-sets is for --auto, got 'common'"),

@@ -41,6 +41,33 @@ def answer(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
+def test_plans_with_a_block_for_each_arm_play_files_and_logs(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = ["--protocol", "noiseless", "--dim", "8", "--blocks", "2", "--horizon", "200"]
+    file = str(tmp_path / "plan.json")
+    constant = ["--constant-feature", "3=0.7"]
+    document = answer(capsys, ["plan", *told, *constant, "--batch-size", "20", "--out", file])
+    assert document["layout"]["blocks"] == 2
+    assert main(["show", file]) == 0
+    shown = capsys.readouterr().out
+    assert "blocks        2 of 4 features, zero outside one of them" in shown
+    assert "feature 3 of the own block is 0.7 for everybody" in shown
+    played = answer(capsys, ["simulate", file, "--data", str(data), *LABELLED, *FEW])
+    assert played["mean_reward"]["mean"] > 0.6
+    replayed = answer(capsys, ["simulate", file, "--data", str(data), *LOGGED])
+    assert replayed["batches"] > 0
+
+
+def test_a_plan_with_other_blocks_than_arms_is_refused(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = Plan.calibrate("noiseless", dim=8, horizon=200, batch_size=20, blocks=4)
+    (tmp_path / "p").write_text(made.to_json())
+    assert main(["simulate", str(tmp_path / "p"), "--data", str(data), *LABELLED, *FEW]) != 0
+    assert "features must be zero outside one of 4 blocks" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_a_users_own_file_is_played_from_the_command_line(
     kind: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

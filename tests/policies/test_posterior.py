@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from croupier.layouts import Layout, LightOffset
+from croupier.layouts import Blocks, Layout, LightOffset
 from croupier.model import ReleasedSums
 from croupier.plan import Plan
 from croupier.policies.bayesian import BayesianPolicy
-from croupier.policies.posterior import LinearPrior, Posterior
+from croupier.policies.posterior import BlockPrior, LinearPrior, Posterior
 
 Floats = NDArray[np.float64]
 Rows = list[list[float]]
@@ -335,3 +335,95 @@ def test_the_papers_layout_has_no_place_for_an_offset(policy: str) -> None:
             "vector-sum", dim=3, horizon=100, batch_size=10, epsilon=1.0, delta=0.1,
             calibration="released", batches="fixed", policy=policy,
         )  # fmt: skip
+
+
+BLOCKS = [Blocks(4), Blocks(12, constant=(3, math.sqrt(0.5)), blocks=3)]
+
+
+def heard_by_block(layout: Blocks, seed: int, users: int, noise: float) -> ReleasedSums:
+    """A noisy sum of users of all blocks, each of which likes its first feature as much."""
+    rng = np.random.default_rng(seed)
+    entries = rng.standard_normal((users, layout.free))
+    entries *= layout.norm / np.linalg.norm(entries, axis=1, keepdims=True)
+    blocks = rng.integers(layout.blocks, size=users)
+    rows = np.array([layout.placed(z, int(b)) for z, b in zip(entries, blocks, strict=True)])
+    rewards = (rng.random(users) < 0.5 + 0.4 * entries[:, 0] * (blocks - 0.5)).astype(float)
+    total = layout.encode(rows, rewards).sum(axis=0)
+    moments = layout.decode(total + noise * rng.standard_normal(layout.size), users)
+    return ReleasedSums(moments.vector, moments.matrix, users, 1, noise**2)
+
+
+@pytest.mark.parametrize("layout", BLOCKS, ids=str)
+@pytest.mark.parametrize(("users", "noise"), [(30, 0.3), (40, 8.0), (3000, 3.0)])
+def test_every_block_is_learnt_like_a_layout_of_its_own_with_its_users(
+    layout: Blocks, users: int, noise: float
+) -> None:
+    prior = LinearPrior.of(layout)
+    before = prior.learn(prior.state, heard_by_block(layout, 1, 200, 2.0))
+    sums = heard_by_block(layout, 2, users, noise)
+    found = prior.learn(before, sums)
+    for block in range(layout.blocks):
+        gram = without_negative_eigenvalues(sums.matrix[block])
+        counted: Any = max(gram[-1][-1] / layout.units[-1] ** 2, 1.0)
+        own = ReleasedSums(sums.vector[block], sums.matrix[block], counted, 1, noise**2)
+        known = Posterior(before.precision[block], before.linear[block])
+        learnt = Posterior(found.precision[block], found.linear[block])
+        agree(learnt, updated(layout.one, known, own))
+
+
+def test_what_drifts_in_a_block_drifts_with_all_users() -> None:
+    layout, drift = BLOCKS[1], 0.05
+    prior, still = LinearPrior.of(layout, drift), LinearPrior.of(layout)
+    before = prior.learn(prior.state, heard_by_block(layout, 1, 200, 2.0))
+    moved = [
+        drifted(before.precision[b].tolist(), before.linear[b].tolist(), drift, 300)
+        for b in range(layout.blocks)
+    ]
+    precision, linear = (np.array([row[place] for row in moved]) for place in (0, 1))
+    sums = heard_by_block(layout, 2, 300, 2.0)
+    wanted = still.learn(Posterior(precision, linear), sums)
+    found = prior.learn(before, sums)
+    np.testing.assert_allclose(found.precision, wanted.precision, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found.linear, wanted.linear, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("layout", BLOCKS, ids=str)
+def test_a_model_has_the_blocks_one_after_the_other_and_their_offsets(layout: Blocks) -> None:
+    prior = LinearPrior.of(layout)
+    assert isinstance(prior, BlockPrior)
+    state = prior.learn(prior.state, heard_by_block(layout, 3, 500, 1.0))
+    model, p = prior.model("sampling", state, 0.7), layout.free + 1
+    assert model.theta.shape == (layout.scored,)
+    np.testing.assert_array_equal(model.theta.reshape(-1, p), state.mean)
+    wanted = np.zeros((layout.scored, layout.scored))
+    for block, inverse_one in enumerate(np.linalg.inv(state.precision)):
+        part = slice(block * p, (block + 1) * p)
+        wanted[part, part] = inverse_one
+    np.testing.assert_array_equal(model.matrix, wanted)
+
+
+def test_blocks_of_many_trials_are_those_of_each() -> None:
+    layout = BLOCKS[1]
+    prior = LinearPrior.of(layout)
+    every = [heard_by_block(layout, seed, 100, 1.0) for seed in range(4)]
+    vector, matrix = (
+        np.array([getattr(one, name) for one in every])[:, None] for name in ("vector", "matrix")
+    )
+    found = prior.model(
+        "sampling", prior.learn(prior.state, ReleasedSums(vector, matrix, 100, 1, 1.0)), 1.0
+    )
+    for trial, one in enumerate(every):
+        alone = prior.model("sampling", prior.learn(prior.state, one), 1.0)
+        np.testing.assert_allclose(found.theta[trial, 0], alone.theta, rtol=1e-12)
+        np.testing.assert_allclose(found.matrix[trial, 0], alone.matrix, rtol=1e-12)
+
+
+def test_a_block_that_nobody_is_in_stays_as_it_was_without_noise() -> None:
+    layout = Blocks(4)
+    prior = LinearPrior.of(layout)
+    rows = np.array([layout.placed(np.array([0.6, 0.8]), 0)] * 50)
+    moments = layout.decode(layout.encode(rows, np.ones(50)).sum(axis=0), 50)
+    found = prior.learn(prior.state, ReleasedSums(moments.vector, moments.matrix, 50, 1, 0.0))
+    np.testing.assert_array_equal(found.precision[1], prior.state.precision[1])
+    assert not found.mean[1].any()
+    assert found.mean[0] @ [0.6, 0.8, 1.0] > 0.4

@@ -11,7 +11,7 @@ from scipy.stats import chi2, ks_2samp
 
 from croupier.baselines.central import CentralRelease
 from croupier.baselines.local import LocalRelease
-from croupier.layouts import Layout, LightOffset, PapersLayout
+from croupier.layouts import Blocks, Layout, LightOffset, PapersLayout
 from croupier.plan import Plan
 from croupier.privacy.guarantee import gaussian, unproved
 from croupier.protocols.amplified_gaussian import AmplifiedGaussianRelease
@@ -309,7 +309,9 @@ def encoded(layout: Layout, pair: Floats) -> Floats:
     return layout.encode(pair, np.array(layout.worst_rewards))
 
 
-LAYOUTS = [
+LAYOUTS: list[Layout] = [
+    Blocks(6),
+    Blocks(9, constant=(1, 0.6), blocks=3),
     LightOffset(2),
     LightOffset(5),
     LightOffset(5, constant=(4, math.sqrt(0.5))),
@@ -319,7 +321,7 @@ LAYOUTS = [
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_the_worst_pair_attains_the_sensitivity(layout: Layout) -> None:
-    frame = np.linalg.qr(np.random.default_rng(0).standard_normal((layout.scored, 2)))[0].T
+    frame = np.linalg.qr(np.random.default_rng(0).standard_normal((layout.free, 2)))[0].T
     moved = [
         np.linalg.norm(np.diff(encoded(layout, turned_pair(layout, frame, cosine)), axis=0))
         for cosine in worst_cosines(layout)

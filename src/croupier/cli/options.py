@@ -41,8 +41,8 @@ Batches = Annotated[
 Problem = Annotated[
     str,
     typer.Option(
-        help="sphere, released, contextual, pooled or returning; from data: movielens, adult, "
-        "shuttle, segments or digits."
+        help="sphere, released, contextual, pooled, returning, drifting, seasonal or disjoint; "
+        "from data: movielens, adult, shuttle, segments or digits."
     ),
 ]
 OfferedArms = Annotated[
@@ -111,6 +111,13 @@ Confidence = Annotated[
 ConstantFeature = Annotated[
     str | None,
     typer.Option(help="INDEX=VALUE of a feature that is the same for everybody, as 4=0.7071."),
+]
+Blocks = Annotated[
+    int | None,
+    typer.Option(
+        help="Blocks of features outside one of which a user's are zero, as where arms have "
+        "parameters of their own; INDEX of --constant-feature is then one within a block."
+    ),
 ]
 Auto = Annotated[bool, typer.Option("--auto", help="Choose everything for --users users.")]
 Users = Annotated[int | None, typer.Option(help="Of --auto: users in all.")]

@@ -64,6 +64,7 @@ def plan(
         int | None, typer.Option(help="Of concurrent-tree: nodes that one user is in.")
     ] = None,
     constant_feature: options.ConstantFeature = None,
+    blocks: options.Blocks = None,
     publication: Annotated[
         str | None,
         typer.Option(help="When a model is replaced: every (batch), rare or determinant."),
@@ -129,6 +130,7 @@ def plan(
         strategy=strategy,
         levels=levels,
         constant_feature=options.constant(constant_feature),
+        blocks=blocks,
         publication=publication,
         growth=growth,
         drift=drift,

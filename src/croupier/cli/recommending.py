@@ -24,6 +24,7 @@ CHOSEN_BY_AUTO = (
     "protocol", "batch_size", "horizon", "calibration", "batches", "policy", "regularizer",
     "exploration", "overhead", "strategy", "levels", "publication", "growth",
 )  # fmt: skip
+WITHOUT_AUTO = ("blocks",)
 PICTURES = {".png", ".svg"}
 PICTURE_TRIALS = 4
 MOST_DRAWN = 10**6
@@ -34,11 +35,12 @@ SHOWN_SIZES = 8
 
 def refuse_mixture(context: typer.Context, auto: bool) -> None:
     """Refuse options that the planner chooses, and without it those that only it reads."""
-    for name in CHOSEN_BY_AUTO if auto else OF_AUTO:
+    for name in (*CHOSEN_BY_AUTO, *WITHOUT_AUTO) if auto else OF_AUTO:
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
             option, value = name.replace("_", "-"), context.params[name]
-            why = "is chosen by --auto" if auto else "is for --auto"
+            named = "is not known to" if name in WITHOUT_AUTO else "is chosen by"
+            why = f"{named} --auto" if auto else "is for --auto"
             raise ValueError(f"--{option} {why}, got {str(value)!r}")
 
 

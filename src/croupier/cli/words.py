@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from croupier.documents import fewer_honest
-from croupier.layouts import Layout
+from croupier.layouts import Blocks, Layout
 from croupier.model import Model
 from croupier.plan import AGAINST, Plan
 from croupier.privacy.budget import LEAST_DELTA, Budget
@@ -34,6 +34,7 @@ def _frame(plan: Plan) -> list[str]:
         f"  protocol      {plan.protocol} ({kind}), calibration {plan.calibration!r}",
         f"  features      dimension {layout.dim}, norm at most {layout.feature_norm:g}; "
         f"rewards in [{layout.reward_range[0]:g}, {layout.reward_range[1]:g}]{_constant(layout)}",
+        *_blocks(layout),
         f"  batches       {sizes.batches} of {_sizes(sizes)} users ({sizes.name}), "
         f"{sizes.rounds} in all",
         f"  policy        {plan.policy.name}: {_policy(plan)}",
@@ -51,7 +52,14 @@ def _constant(layout: Layout) -> str:
     if layout.constant is None:
         return ""
     index, value = layout.constant
-    return f"; feature {index} is {value:.6g} for everybody"
+    where = "" if layout.blocks == 1 else " of the own block"
+    return f"; feature {index}{where} is {value:.6g} for everybody"
+
+
+def _blocks(layout: Layout) -> list[str]:
+    if not isinstance(layout, Blocks):
+        return []
+    return [f"  blocks        {layout.blocks} of {layout.width} features, zero outside one of them"]
 
 
 def _sizes(sizes: Schedule) -> str:

@@ -24,7 +24,8 @@ Floats = NDArray[np.float64]
 class Moments:
     """Sums over users: of h times the reward less ``centre``, and of hh'; leading axes are alike.
 
-    ``vector (..., summed)`` and ``matrix (..., summed, summed)``.
+    ``vector (..., summed)`` and ``matrix (..., summed, summed)``; where there are blocks, an axis
+    of them comes before, and both are of one block.
     """
 
     vector: Floats
@@ -102,6 +103,24 @@ class Layout(ABC):
         """The largest norm of scored features together with the layout's own offset, if any."""
         return self.norm
 
+    @property
+    def blocks(self) -> int:
+        """Blocks of features outside one of which those of a user are zero, 1 where none are."""
+        return 1
+
+    @property
+    def free(self) -> int:
+        """Scored features that a user's data decides, of one block; they have norm ``norm``."""
+        return self.scored
+
+    def placed(self, entries: Floats, block: int = 0) -> Floats:
+        """What a model scores ``(..., scored)`` of free entries ``(..., free)`` in a block."""
+        return entries
+
+    def own(self, features: Floats, name: str = "features") -> Floats:
+        """The part ``(..., width)`` of features that may differ from zero, or an error."""
+        return features
+
     # Contributions
 
     @property
@@ -117,7 +136,12 @@ class Layout(ABC):
     @property
     @abstractmethod
     def units(self) -> Floats:
-        """What one unit of each scored feature, and of the offset, is in the moments."""
+        """What one unit of each scored feature, and of the offset, is in a block's moments."""
+
+    @property
+    def entry_factors(self) -> Floats:
+        """The factor ``(scored,)`` on each scored feature before products are made of them."""
+        return np.ones(self.scored)
 
     @property
     @abstractmethod

@@ -51,7 +51,7 @@ class BayesianPolicy(Policy):
     @classmethod
     def restore(cls, parameters: dict[str, Any]) -> Self:
         """From a document."""
-        return cls(**parameters | {"prior": LinearPrior(**parameters["prior"])})
+        return cls(**parameters | {"prior": LinearPrior.restore(parameters["prior"])})
 
     @property
     def options(self) -> dict[str, Any]:

@@ -7,6 +7,7 @@ that times its mean. An early noisy batch keeps its own small weight, whatever c
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,7 +67,13 @@ class LinearPrior:
     def of(cls, layout: Layout, drift: float = 0.0) -> LinearPrior:
         """For the moments of a layout."""
         units = layout.units.tolist()
-        return cls(layout.scored, units[0], units[-1], layout.matrix_noise_factor, drift)
+        told = layout.free, units[0], units[-1], layout.matrix_noise_factor, drift
+        return cls(*told) if layout.blocks == 1 else BlockPrior(*told, layout.blocks)
+
+    @classmethod
+    def restore(cls, parameters: dict[str, Any]) -> LinearPrior:
+        """From a document, where only a prior of blocks has their number."""
+        return BlockPrior(**parameters) if "blocks" in parameters else cls(**parameters)
 
     @property
     def units(self) -> Floats:
@@ -91,12 +98,16 @@ class LinearPrior:
         design = gram / self.units
         mean, found = state.mean, prior
         for _ in range(ROUNDS):
-            left = self._left_unexplained(prior, mean, gram, sums.users)
+            left = self._left_unexplained(prior, mean, gram, self._users(gram, sums))
             found = self._updated(prior, sums, gram, design, mean, left)
             mean = found.mean
         return found
 
-    def _left_unexplained(self, prior: Posterior, mean: Floats, gram: Floats, users: int) -> Floats:
+    def _users(self, gram: Floats, sums: ReleasedSums) -> Any:
+        """Users whose moments these are."""
+        return sums.users
+
+    def _left_unexplained(self, prior: Posterior, mean: Floats, gram: Floats, users: Any) -> Floats:
         """v ``(...)``: of a reward's variance what the mean does not explain, 0.1 at least."""
         scaled = mean / self.units
         spread = np.linalg.solve(prior.precision, gram / np.outer(self.units, self.units))
@@ -156,6 +167,46 @@ class LinearPrior:
         return Model(
             policy, state.mean[..., :k], covariance, scale, version=state.batches, users=state.users
         )
+
+
+@dataclass(frozen=True)
+class BlockPrior(LinearPrior):
+    """The same for each of ``blocks`` arms with parameters and an offset of their own.
+
+    The state has an axis of blocks, and every released sum updates all of them. A model has theta
+    and beta of one block after the other, since offsets differ between arms.
+    """
+
+    blocks: int = 2
+
+    @property
+    def state(self) -> Posterior:
+        """Every block alike."""
+        one = super().state
+        shape = self.blocks, *one.linear.shape
+        precision = np.broadcast_to(one.precision, (*shape, shape[-1]))
+        return Posterior(precision, np.broadcast_to(one.linear, shape))
+
+    def _users(self, gram: Floats, sums: ReleasedSums) -> Any:
+        """Those of each block ``(..., blocks)``, as its offset counts them."""
+        return np.maximum(gram[..., -1, -1] / self.offset_unit**2, 1.0)
+
+    def model(self, policy: str, state: Posterior, scale: float) -> Model:
+        """Mean and covariance of all blocks, which know nothing of each other."""
+        mean, inverse = state.mean, np.asarray(np.linalg.inv(state.precision), dtype=np.float64)
+        theta = mean.reshape(*mean.shape[:-2], -1)
+        return Model(
+            policy, theta, _diagonal(inverse), scale, version=state.batches, users=state.users
+        )
+
+
+def _diagonal(blocks: Floats) -> Floats:
+    """The matrix ``(..., blocks * p, blocks * p)`` with these blocks ``(..., blocks, p, p)``."""
+    count, size = blocks.shape[-3:-1]
+    matrix = np.zeros((*blocks.shape[:-3], count, size, count, size))
+    every = np.arange(count)
+    matrix[..., every, :, every, :] = np.moveaxis(blocks, -3, 0)
+    return matrix.reshape(*blocks.shape[:-3], count * size, count * size)
 
 
 def _positive(matrix: Floats) -> Floats:

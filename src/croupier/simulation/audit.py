@@ -182,15 +182,15 @@ class Runs:
         return self.mechanism.layout
 
     def search(self) -> Floats:
-        """Features ``(2, dim)`` of the pair that moves the mean of the view most.
+        """Features ``(2, scored)`` of the pair that moves the mean of the view most.
 
         All turns of one pair are alike to an honest mechanism; to one that rounds
         deterministically, say, they are not. Found by random starts and hill climbing.
         """
         rng = self._rng(SEARCH, 0, 0)
         frames = [
-            _slanted(self.layout.scored),
-            *(_turned(self.layout.scored, rng) for _ in range(STARTS)),
+            _slanted(self.layout.free),
+            *(_turned(self.layout.free, rng) for _ in range(STARTS)),
         ]
         starts = [(frame, cosine) for cosine in worst_cosines(self.layout) for frame in frames]
         moved = np.array([self._moved(*start) for start in starts])
@@ -294,16 +294,19 @@ def worst_cosines(layout: Layout) -> tuple[float, ...]:
     an outlier in one of them can tell more. In dimension 1 only a sign can change.
     """
     unrelated = math.copysign(1.0, layout.worst_cosine)
-    if layout.scored == 1 or layout.worst_cosine == unrelated:
+    if layout.free == 1 or layout.worst_cosine == unrelated:
         return (unrelated,)
     return (layout.worst_cosine, unrelated)
 
 
 def turned_pair(layout: Layout, frame: Floats, cosine: float) -> Floats:
-    """Features ``(2, dim)`` of largest norm at this angle, in the plane of an orthonormal frame."""
+    """Features ``(2, scored)`` of largest norm at this angle, in the plane of a frame.
+
+    Both in the first block, where there are several: two in different ones are closer.
+    """
     first, second = frame[0], frame[-1]
     other = cosine * first + math.sqrt(1 - cosine**2) * second
-    return layout.norm * np.array([first, other])
+    return layout.placed(layout.norm * np.array([first, other]))
 
 
 def _slanted(dim: int) -> Floats:

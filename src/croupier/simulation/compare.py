@@ -94,8 +94,8 @@ class Arena:
     """What all algorithms of a comparison share; names left out are the plan's defaults.
 
     Everybody is honest, as in the paper and in published regret, unless a share is named. The
-    problem's constant feature is ``declared``, where it has one and none is named. ``drift`` is
-    what plans declare of preferences that move.
+    problem's constant feature is ``declared``, where it has one and none is named, and so are its
+    blocks. ``drift`` is what plans declare of preferences that move.
     """
 
     dim: int
@@ -136,7 +136,19 @@ class Arena:
         """The constant feature that plans declare; the paper's constants have no use for it."""
         if self.constant_feature is not None or not self.declared or self.calibration in PAPERS:
             return self.constant_feature
-        return registry.find(self.problem).constant_of(self.dim)
+        if self.policy_name == Ucb.name and self._own_blocks:
+            return None
+        return registry.find(self.problem).constant_of(self.dim // (self.blocks or 1))
+
+    @property
+    def blocks(self) -> int | None:
+        """The blocks of features that plans declare, where the problem has some."""
+        papers = self.calibration in PAPERS or self.policy_name == Ucb.name
+        return None if papers or not self.declared else self._own_blocks
+
+    @property
+    def _own_blocks(self) -> int | None:
+        return registry.find(self.problem).blocks_of(self.arms)
 
     @property
     def feature_norm(self) -> float:
@@ -190,6 +202,7 @@ def _plan(entry: Entry, arena: Arena, **more: Any) -> Plan:
         honest_fraction=arena.honest_fraction,
         feature_norm=arena.feature_norm,
         constant_feature=arena.constant,
+        blocks=arena.blocks,
         drift=arena.drift,
         levels=entry.levels,
         strategy=entry.drawn_strategy(arena) if arena.calibration == "certified" else None,

@@ -71,7 +71,15 @@ class Problem(ABC):
 
     @classmethod
     def constant_of(cls, dim: int) -> tuple[int, float] | None:
-        """Index and value of a feature that is the same for everybody and every arm, if any."""
+        """Index and value of a feature that is the same for everybody and every arm, if any.
+
+        Of one block of ``dim`` entries, where features have blocks.
+        """
+        return None
+
+    @classmethod
+    def blocks_of(cls, arms: int) -> int | None:
+        """Blocks of features outside one of which every arm's are zero, if they have any."""
         return None
 
     def __post_init__(self) -> None:
@@ -140,6 +148,15 @@ class World(ABC):
 def arms_innermost(features: Floats) -> Floats:
     """The same features, stored so that the arms of a coordinate lie next to each other."""
     return np.ascontiguousarray(features.swapaxes(-1, -2)).swapaxes(-1, -2)
+
+
+def in_blocks(contexts: Floats, arms: int) -> Floats:
+    """Contexts ``(..., width)`` as features ``(..., arms, arms * width)``, arms innermost."""
+    width = contexts.shape[-1]
+    stored = np.zeros((*contexts.shape[:-1], arms * width, arms))
+    for arm in range(arms):
+        stored[..., arm * width : (arm + 1) * width, arm] = contexts
+    return stored.swapaxes(-1, -2)
 
 
 def checked(users: Users, norm: float) -> Users:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from croupier.errors import UnknownNameError
+from croupier.simulation.disjoint import Disjoint
 from croupier.simulation.problem import Problem
 from croupier.simulation.synthetic import (
     Contextual,
@@ -16,7 +17,16 @@ from croupier.simulation.synthetic import (
 
 PROBLEMS: dict[str, type[Problem]] = {
     kind.name: kind
-    for kind in (Sphere, ReleasedProblem, Contextual, Pooled, Returning, Drifting, Seasonal)
+    for kind in (
+        Sphere,
+        ReleasedProblem,
+        Contextual,
+        Pooled,
+        Returning,
+        Drifting,
+        Seasonal,
+        Disjoint,
+    )
 }
 
 

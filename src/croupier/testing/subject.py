@@ -158,10 +158,11 @@ class Subject:
     def random_users(self, users: int, stream: int) -> Floats:
         """Contributions ``(users, size)`` of features in the ball and rewards in [0, 1]."""
         rng = self.rng(100 + stream)
-        features = rng.standard_normal((users, self.layout.scored))
-        features /= np.linalg.norm(features, axis=1, keepdims=True)
-        features *= self.layout.norm * rng.random((users, 1))
-        return self.layout.encode(features, rng.random(users))
+        entries = rng.standard_normal((users, self.layout.free))
+        entries /= np.linalg.norm(entries, axis=1, keepdims=True)
+        entries *= self.layout.norm * rng.random((users, 1))
+        rewards = rng.random(users)
+        return self.layout.encode(_in_turn(self.layout, entries), rewards)
 
     def coins(self, stream: int) -> SeededCoins:
         """Repeatable coins."""
@@ -179,10 +180,15 @@ class Subject:
 
 def _extreme_users(layout: Layout, users: int) -> Floats:
     """Contributions ``(users, size)`` that reach the ends of ranges, and one of nobody."""
-    axes = np.eye(layout.scored)
-    first, second = np.triu_indices(layout.scored, 1)
+    axes = np.eye(layout.free)
+    first, second = np.triu_indices(layout.free, 1)
     between = [(axes[first] + sign * axes[second]) / math.sqrt(2) for sign in (1, -1)]
-    features = np.concatenate([axes, -axes, *between, np.zeros((1, layout.scored))])
-    chosen = np.resize(np.arange(len(features))[::-1], users)
+    entries = np.concatenate([axes, -axes, *between, np.zeros((1, layout.free))])
+    chosen = np.resize(np.arange(len(entries))[::-1], users)
     rewards = np.where(np.arange(users) % 4 == 3, 0.0, 1.0)
-    return layout.encode(layout.norm * features[chosen], rewards)
+    return layout.encode(_in_turn(layout, layout.norm * entries[chosen]), rewards)
+
+
+def _in_turn(layout: Layout, entries: Floats) -> Floats:
+    """Scored features of users ``(users, free)`` who are in one block after the other."""
+    return np.array([layout.placed(row, i % layout.blocks) for i, row in enumerate(entries)])

@@ -11,12 +11,12 @@ from croupier.plan import Plan
 from croupier.simulation import engine
 from croupier.simulation.data import PROBLEMS, DataProblem
 from croupier.simulation.data.base import split_in_half
-from croupier.simulation.data.classification import Adult, Segments, Shipped, in_blocks
+from croupier.simulation.data.classification import Adult, Segments, Shipped
 from croupier.simulation.data.movielens import MovieLens, film_statistics, subsets
 from croupier.simulation.data.rewards import rewards
 from croupier.simulation.data.sources import Ratings
 from croupier.simulation.jobs import SweepJob
-from croupier.simulation.problem import BLOCK
+from croupier.simulation.problem import BLOCK, in_blocks
 from croupier.simulation.sweep import sweep
 from croupier.testing import check_problem
 

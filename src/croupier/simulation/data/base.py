@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from croupier.plan import Plan
+from croupier.simulation.data.maps import CONSTANT
 from croupier.simulation.problem import BLOCK, Problem, World
 
 Floats = NDArray[np.float64]
@@ -77,11 +78,13 @@ class DataWorld(World):
         return np.concatenate(orders)[rounds - turns.start * people]
 
 
-def refused_dim(name: str, allowed: str, found: int, suggested: int) -> ValueError:
-    """The error that says which plan the data needs."""
+def refused_dim(name: str, allowed: str, found: int, suggested: int, arms: int = 1) -> ValueError:
+    """The error that says which plan the data needs, with a block for each of several ``arms``."""
+    blocks = f"--blocks {arms} " if arms > 1 else ""
     return ValueError(
         f"dim must be {allowed} for {name}, the plan has {found}: make the plan with "
-        f"`croupier plan --dim {suggested} ...`"
+        f"`croupier plan --dim {suggested} {blocks}"
+        f"--constant-feature {suggested // arms - 1}={CONSTANT} ...`"
     )
 
 
@@ -91,5 +94,5 @@ def directions(name: str, found: int, arms: int, least: int, most: int, usual: i
     if left or not least < width <= most + 1:
         low, high = arms * (least + 1), arms * (most + 1)
         allowed = f"a multiple of {arms} from {low} to {high}" if low < high else f"{high}"
-        raise refused_dim(name, allowed, found, usual)
+        raise refused_dim(name, allowed, found, usual, arms)
     return width - 1

@@ -19,9 +19,9 @@ from croupier.simulation.data.base import (
     directions,
     split_in_half,
 )
-from croupier.simulation.data.maps import BallMap, from_public
+from croupier.simulation.data.maps import CONSTANT, BallMap, from_public
 from croupier.simulation.data.sources import LabelledTable
-from croupier.simulation.problem import Users
+from croupier.simulation.problem import Users, in_blocks
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +40,16 @@ class Classification(DataProblem):
     The plan's dimension says how many directions of the contexts are kept: those of most variance.
     The last coordinate of a block is constant.
     """
+
+    @classmethod
+    def blocks_of(cls, arms: int) -> int | None:
+        """One an arm."""
+        return arms
+
+    @classmethod
+    def constant_of(cls, dim: int) -> tuple[int, float] | None:
+        """The last one of a block of ``dim`` entries."""
+        return dim - 1, CONSTANT
 
     @property
     @abstractmethod
@@ -118,15 +128,6 @@ class LabelledWorld(DataWorld):
         return Users(features, means, self.uniforms(index))
 
 
-def in_blocks(contexts: Floats, arms: int) -> Floats:
-    """Contexts ``(..., width)`` as features ``(..., arms, arms * width)``, arms innermost."""
-    width = contexts.shape[-1]
-    stored = np.zeros((*contexts.shape[:-1], arms * width, arms))
-    for arm in range(arms):
-        stored[..., arm * width : (arm + 1) * width, arm] = contexts
-    return stored.swapaxes(-1, -2)
-
-
 @dataclass(frozen=True)
 class Shipped(Classification):
     """A data set of an installed package, mapped by its public half."""
@@ -139,6 +140,11 @@ class Shipped(Classification):
         super().__post_init__()
         if self.arms != self.usual_arms:
             raise ValueError(f"arms must be {self.usual_arms} for {self.name!r}, got {self.arms}")
+
+    @classmethod
+    def blocks_of(cls, arms: int) -> int | None:
+        """One a class, however many arms are asked for."""
+        return cls.usual_arms
 
     @classmethod
     def for_plan(cls, plan: Plan, arms: int) -> Self:

@@ -19,7 +19,6 @@ from croupier.contribution import checked_constant
 from croupier.model import Model
 from croupier.plan import Plan
 from croupier.simulation.data.base import Floats, Indices, directions, split_in_half
-from croupier.simulation.data.classification import in_blocks
 from croupier.simulation.data.estimates import (
     Estimate,
     average,
@@ -30,6 +29,7 @@ from croupier.simulation.data.estimates import (
 from croupier.simulation.data.files import Log
 from croupier.simulation.data.maps import BallMap, from_public
 from croupier.simulation.data.own import Scaling
+from croupier.simulation.problem import in_blocks
 
 _STREAM = 13
 _CHUNK = 1024

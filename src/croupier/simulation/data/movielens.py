@@ -20,7 +20,7 @@ from croupier.simulation.data.base import (
     refused_dim,
     split_in_half,
 )
-from croupier.simulation.data.maps import BallMap, from_public
+from croupier.simulation.data.maps import CONSTANT, BallMap, from_public
 from croupier.simulation.data.sources import Ratings
 from croupier.simulation.problem import BLOCK, Users, arms_innermost
 
@@ -64,6 +64,11 @@ class MovieLens(DataProblem):
         super().__post_init__()
         if self.arms > OFFERED:
             raise ValueError(f"arms must be at most {OFFERED} for 'movielens', got {self.arms}")
+
+    @classmethod
+    def constant_of(cls, dim: int) -> tuple[int, float] | None:
+        """The last one."""
+        return dim - 1, CONSTANT
 
     @classmethod
     def for_plan(cls, plan: Plan, arms: int) -> Self:

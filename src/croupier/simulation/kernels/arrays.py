@@ -78,14 +78,19 @@ class BatchInputs(NamedTuple):
 class Coding(NamedTuple):
     """The layout of contributions; ``rounded`` where they are rounded to a grid at random.
 
-    ``shrink`` undoes what was done to each coordinate of the moments; ``known`` is what every user
-    adds to the entry of the matrix that is not sent, 0 where all are. ``offset`` stands after the
-    features, 0 where none does. ``correlated`` sums are of all users so far.
+    ``factors (scored,)`` are those on features before products are made of them, and ``rows`` and
+    ``columns (size - summed,)`` say of which two each entry of the matrix is. ``shrink`` undoes
+    what was done to each coordinate of the moments; ``known`` is what every user adds to the entry
+    of the matrix that is not sent, 0 where all are. ``offset`` stands after the features, 0 where
+    none does. ``correlated`` sums are of all users so far.
     """
 
     centre: float
     offset: float
     known: float
+    factors: Floats
+    rows: Whole
+    columns: Whole
     stretch: Floats
     shrink: Floats
     low: Floats
@@ -95,22 +100,32 @@ class Coding(NamedTuple):
 
 
 class Prior(NamedTuple):
-    """What policies with a posterior start from, and how moments are measured."""
+    """What policies with a posterior start from, and how moments are measured.
+
+    Where there are ``blocks``, all are alike. ``features`` of a block may drift; models have the
+    first ``told`` numbers of its mean.
+    """
 
     units: Floats
     matrix_noise: float
     drift: float
+    features: int
+    told: int
+    blocks: int
 
 
 class PosteriorRoom(NamedTuple):
-    """What is known before the open sum of each level, and room for an update; p is ``summed``.
+    """What is known before the open sum of each level, and room for an update of one block.
 
-    ``precisions (levels, p, p)`` and ``linears (levels, p)``; ``old_precision`` and ``old_linear``
-    are those that an update starts from, blurred by drift.
+    ``precisions (levels, blocks, p, p)`` and ``linears (levels, blocks, p)``; ``old_precision`` and
+    ``old_linear`` are those that an update starts from, blurred by drift, and ``gram`` and
+    ``vector`` the block's moments.
     """
 
     precisions: Floats
     linears: Floats
+    gram: Floats
+    vector: Floats
     old_precision: Floats
     old_linear: Floats
     precision: Floats
@@ -198,17 +213,19 @@ def empty_state(shape: Shape, *, every: bool) -> TrialState:
     )  # fmt: skip
 
 
-def posterior_room(shape: Shape, precision: Floats) -> PosteriorRoom:
-    """The same prior before the sums of every level."""
-    p, levels = shape.summed, shape.levels
+def posterior_room(levels: int, precisions: Floats) -> PosteriorRoom:
+    """The same prior ``(blocks, p, p)`` before the sums of every level."""
+    blocks, p, _ = precisions.shape
     squares = (
-        "old_precision", "precision", "covariance", "design", "noise", "gain", "room", "axes",
+        "gram", "old_precision", "precision", "covariance", "design", "noise", "gain", "room",
+        "axes",
     )  # fmt: skip
+    vectors = ("vector", "old_linear", "linear", "mean", "spare")
     return PosteriorRoom(
-        precisions=np.tile(precision, (levels, 1, 1)),
-        linears=np.zeros((levels, p)),
+        precisions=np.tile(precisions, (levels, 1, 1, 1)),
+        linears=np.zeros((levels, blocks, p)),
         **{name: np.zeros((p, p)) for name in squares},
-        **{name: np.zeros(p) for name in ("old_linear", "linear", "mean", "spare")},
+        **{name: np.zeros(p) for name in vectors},
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from croupier.layouts import Layout
 from croupier.plan import Plan
 from croupier.policies.bayesian import BayesianPolicy
 from croupier.policies.ucb import Ucb
@@ -16,12 +17,14 @@ from croupier.simulation.kernels.arrays import (
     VOLUME,
     WEIGHT,
     Coding,
+    Floats,
     PosteriorRoom,
     Prior,
     Shape,
     TrialState,
     empty_state,
     posterior_room,
+    ready,
 )
 from croupier.simulation.kernels.support import ROOTED, RULES
 
@@ -33,14 +36,14 @@ def first_state(plan: Plan, shape: Shape) -> TrialState:
     if isinstance(plan.policy, Ucb):
         regularizer, scale = plan.policy.numbers(0, 0.0, shape.scored)
         made.numbers[SCALE], made.numbers[WEIGHT] = scale, regularizer
-    # The first covariance is a multiple of the identity: a library would start its threads for it.
-    weight = float(plan.policy.first_model.matrix[0, 0])
+    # The first covariance is diagonal: a library would start its threads for its root.
+    weights = np.diag(plan.policy.first_model.matrix)
     power = 0.5 if type(plan.policy) in ROOTED else 1.0
     for rows in (made.matrix, made.half, made.shown_matrix, made.shown_half):
-        rows[:] = weight**power * np.eye(shape.scored)
+        rows[:] = np.diag(weights**power)
     made.entries[shape.scored :] = _offset(plan)
     made.numbers[GROWTH] = rule.growth or 0.0
-    made.numbers[VOLUME] = shape.scored * np.log(weight)
+    made.numbers[VOLUME] = np.log(weights).sum()
     made.counts[RULE], made.counts[KNOWN] = RULES[rule.name], -1
     return made
 
@@ -48,29 +51,40 @@ def first_state(plan: Plan, shape: Shape) -> TrialState:
 def first_posterior(plan: Plan, shape: Shape) -> tuple[Prior, PosteriorRoom]:
     """What is known before any user; policies without a posterior have no use for it."""
     if not isinstance(plan.policy, BayesianPolicy):
-        return Prior(np.ones(1), 0.0, 0.0), posterior_room(Shape(1, 1, 1, 1, 1), np.ones((1, 1)))
-    prior = plan.policy.prior
-    room = posterior_room(shape, prior.state.precision)
-    return Prior(prior.units, prior.matrix_noise, prior.drift), room
+        return Prior(np.ones(1), 0.0, 0.0, 1, 1, 1), posterior_room(1, np.ones((1, 1, 1)))
+    prior, blocks = plan.policy.prior, plan.layout.blocks
+    p = prior.features + 1
+    room = posterior_room(shape.levels, prior.state.precision.reshape(blocks, p, p))
+    told = shape.scored // blocks, blocks
+    return Prior(prior.units, prior.matrix_noise, prior.drift, prior.features, *told), room
 
 
 def coding(plan: Plan) -> Coding:
     """How contributions are written, and read."""
     layout = plan.layout
-    decoded = layout.decode(np.ones(layout.size), 1)
-    shrink = np.concatenate([decoded.vector, decoded.matrix[layout.triangle]])
-    sent = layout.summed * (layout.summed + 1) // 2 == len(layout.triangle[0])
+    rows, columns = layout.triangle
     return Coding(
         layout.centre,
         _offset(plan),
-        0.0 if sent else float(decoded.matrix[-1, -1]),
+        float(layout.decode(np.zeros(layout.size), 1).matrix.flat[-1]),
+        ready(layout.entry_factors),
+        np.asarray(rows, dtype=np.int64),
+        np.asarray(columns, dtype=np.int64),
         layout.stretch,
-        shrink,
+        _shrink(layout),
         layout.low,
         layout.high,
         bool(plan.mechanism.releases[0].roundings),
         isinstance(plan.mechanism.running_sum(np.random.default_rng(0)), Correlated),
     )
+
+
+def _shrink(layout: Layout) -> Floats:
+    """What decoding does to each coordinate."""
+    decoded = layout.decode(np.ones(layout.size), 1)
+    (rows, columns), p = layout.triangle, decoded.matrix.shape[-1]
+    matrix = decoded.matrix.reshape(-1, p, p)[rows // p, rows % p, columns % p]
+    return np.concatenate([decoded.vector.ravel(), matrix])
 
 
 def _offset(plan: Plan) -> float:

@@ -39,16 +39,14 @@ STRONG = 1.0
 @inlined
 def decode(total: Floats, users: float, coding: Coding, vector: Floats, gram: Floats) -> None:
     """Moments of the sums ``total (size,)`` of so many users."""
-    dim = vector.size
-    place = dim
+    dim, shrink = vector.size, coding.shrink
     for i in range(dim):
-        vector[i] = total[i] * coding.shrink[i]
-        for j in range(i, dim):
-            entry = coding.known * users
-            if place < total.size:
-                entry = total[place] * coding.shrink[place]
-            gram[i, j] = gram[j, i] = entry
-            place += 1
+        vector[i] = total[i] * shrink[i]
+    if coding.known > 0.0:
+        gram[dim - 1, dim - 1] = coding.known * users
+    for k in range(coding.rows.size):
+        i, j = coding.rows[k], coding.columns[k]
+        gram[i, j] = gram[j, i] = total[dim + k] * shrink[dim + k]
 
 
 @inlined

@@ -16,7 +16,7 @@ from croupier.policies.posterior import (
 from croupier.simulation.kernels.arrays import STALE, PosteriorRoom, Prior, TrialState
 from croupier.simulation.kernels.compilation import compiled, inlined
 from croupier.simulation.kernels.eigenvalues import rebuild, spectrum
-from croupier.simulation.kernels.linear_algebra import halve, invert, multiply, positive
+from croupier.simulation.kernels.linear_algebra import invert, multiply, positive
 from croupier.simulation.kernels.model_update import FRESH
 
 Floats = NDArray[np.float64]
@@ -107,29 +107,78 @@ def settle(room: PosteriorRoom) -> None:
 
 
 @inlined
-def recall(level: int, users: float, prior: Prior, features: int, room: PosteriorRoom) -> None:
+def recall(level: int, block: int, users: float, prior: Prior, room: PosteriorRoom) -> None:
     """What is known before the sum: its covariance and mean, blurred where theta drifts."""
     dim = room.mean.size
     for i in range(dim):
-        room.old_linear[i] = room.linears[level, i]
+        room.old_linear[i] = room.linears[level, block, i]
         for j in range(dim):
-            room.old_precision[i, j] = room.precisions[level, i, j]
+            room.old_precision[i, j] = room.precisions[level, block, i, j]
     invert(room.old_precision, room.covariance, room.spare)
     multiply(room.covariance, room.old_linear, room.mean)
     if prior.drift > 0.0:
-        for i in range(features):
+        for i in range(prior.features):
             room.covariance[i, i] += prior.drift**2 * users
         invert(room.covariance, room.old_precision, room.spare)
         multiply(room.old_precision, room.mean, room.old_linear)
 
 
 @inlined
-def remember(level: int, room: PosteriorRoom) -> None:
+def remember(level: int, block: int, room: PosteriorRoom) -> None:
     """What is known now is what is known before the next sum of the level."""
     for i in range(room.linear.size):
-        room.linears[level, i] = room.linear[i]
+        room.linears[level, block, i] = room.linear[i]
         for j in range(room.linear.size):
-            room.precisions[level, i, j] = room.precision[i, j]
+            room.precisions[level, block, i, j] = room.precision[i, j]
+
+
+@inlined
+def cut_out(block: int, units: Floats, state: TrialState, room: PosteriorRoom) -> None:
+    """The moments of a block, and the design."""
+    dim = room.mean.size
+    start = block * dim
+    for i in range(dim):
+        room.vector[i] = state.vector[start + i]
+        for j in range(dim):
+            room.gram[i, j] = state.gram[start + i, start + j]
+    keep_positive(room.gram, room.room, room.axes, room.spare)
+    for i in range(dim):
+        for j in range(dim):
+            room.design[i, j] = room.gram[i, j] / units[j]
+
+
+@inlined
+def tell(block: int, told: int, state: TrialState, room: PosteriorRoom) -> None:
+    """The block's mean and covariance into the model."""
+    start = block * told
+    for i in range(told):
+        state.theta[start + i] = room.mean[i]
+        for j in range(told):
+            state.matrix[start + i, start + j] = room.noise[i, j]
+
+
+@inlined
+def heard(users: float, prior: Prior, gram: Floats) -> float:
+    """Users of a block, as its offset counts them; all where there is one block."""
+    last = gram.shape[0] - 1
+    if prior.blocks == 1:
+        return users
+    counted: float = max(gram[last, last] / prior.units[last] ** 2, 1.0)
+    return counted
+
+
+@inlined
+def update_block(users: float, variance: float, prior: Prior, room: PosteriorRoom) -> None:
+    """The Bayes update of a block, from its moments and what was known before."""
+    counted = heard(users, prior, room.gram)
+    for _ in range(ROUNDS):
+        left = left_unexplained(counted, prior.units, room.gram, room)
+        if variance > 0.0:
+            fill_noise(left, variance, prior, room.gram, room)
+            add_heard(room.vector, room)
+        else:
+            add_exact(left, prior.units, room.gram, room.vector, room)
+        settle(room)
 
 
 @compiled
@@ -142,40 +191,23 @@ def update_posterior(
     state: TrialState,
     room: PosteriorRoom,
 ) -> None:
-    """What is known after the released sum of a level, and kept for later sums."""
-    units, gram, vector = prior.units, state.gram, state.vector
-    dim = units.size
-    keep_positive(gram, room.room, room.axes, room.spare)
-    recall(level, users, prior, state.theta.size, room)
-    for i in range(dim):
-        for j in range(dim):
-            room.design[i, j] = gram[i, j] / units[j]
-    for _ in range(ROUNDS):
-        left = left_unexplained(users, units, gram, room)
-        if variance > 0.0:
-            fill_noise(left, variance, prior, gram, room)
-            add_heard(vector, room)
-        else:
-            add_exact(left, units, gram, vector, room)
-        settle(room)
-    if not correlated:
-        for below in range(level + 1):
-            remember(below, room)
+    """What is known after the released sum of a level, told to the model and kept for later."""
+    for block in range(prior.blocks):
+        cut_out(block, prior.units, state, room)
+        recall(level, block, users, prior, room)
+        update_block(users, variance, prior, room)
+        tell(block, prior.told, state, room)
+        if not correlated:
+            for below in range(level + 1):
+                remember(below, block, room)
 
 
 @compiled
-def show_posterior(rooted: bool, state: TrialState, room: PosteriorRoom) -> None:
-    """Mean and covariance of theta, or the covariance's root."""
-    features = state.theta.size
-    for i in range(features):
-        state.theta[i] = room.mean[i]
-        for j in range(features):
-            state.matrix[i, j] = room.noise[i, j]
-    if rooted:
-        known = 0 < state.counts[STALE] < FRESH
-        spectrum(state.matrix, known, state.values, state.axes, state.weights)
-        state.counts[STALE] = state.counts[STALE] % FRESH + 1
-        for i in range(features):
-            state.weights[i] = math.sqrt(max(state.values[i, i], 0.0))
-        rebuild(state.axes, state.weights, state.matrix)
-    halve(state.matrix, state.half)
+def root_model(state: TrialState) -> None:
+    """The covariance's root in its place."""
+    known = 0 < state.counts[STALE] < FRESH
+    spectrum(state.matrix, known, state.values, state.axes, state.weights)
+    state.counts[STALE] = state.counts[STALE] % FRESH + 1
+    for i in range(state.theta.size):
+        state.weights[i] = math.sqrt(max(state.values[i, i], 0.0))
+    rebuild(state.axes, state.weights, state.matrix)

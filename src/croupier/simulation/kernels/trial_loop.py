@@ -31,6 +31,7 @@ from croupier.simulation.kernels.arrays import (
     Whole,
 )
 from croupier.simulation.kernels.compilation import compiled, inlined
+from croupier.simulation.kernels.linear_algebra import halve
 from croupier.simulation.kernels.model_update import (
     add_before,
     close_part,
@@ -38,7 +39,7 @@ from croupier.simulation.kernels.model_update import (
     learn_inverse,
     update,
 )
-from croupier.simulation.kernels.posterior_update import show_posterior, update_posterior
+from croupier.simulation.kernels.posterior_update import root_model, update_posterior
 from croupier.simulation.kernels.publication import publish
 from croupier.simulation.kernels.scoring import first_best, score, withhold
 
@@ -62,33 +63,26 @@ def choose(
 
 
 @inlined
-def contribute(entries: Floats, gain: float, stretch: Floats, part: Floats) -> None:
+def contribute(entries: Floats, gain: float, coding: Coding, part: Floats) -> None:
     """Add the contribution of a user with these features and offset."""
-    dim = entries.size
-    place = dim
+    dim, stretch, rows, columns = entries.size, coding.stretch, coding.rows, coding.columns
     for i in range(dim):
         part[i] += gain * entries[i] * stretch[i]
-        for j in range(i, dim):
-            if place < part.size:
-                part[place] += stretch[place] * (entries[i] * entries[j])
-            place += 1
+    for k in range(rows.size):
+        part[dim + k] += stretch[dim + k] * (entries[rows[k]] * entries[columns[k]])
 
 
 @inlined
-def encode(
-    entries: Floats, gain: float, stretch: Floats, low: Floats, high: Floats, code: Floats
-) -> None:
+def encode(entries: Floats, gain: float, coding: Coding, code: Floats) -> None:
     """The same contribution, clipped to its range and counted from where that starts."""
-    dim = entries.size
+    dim, stretch, rows, columns = entries.size, coding.stretch, coding.rows, coding.columns
+    low, high = coding.low, coding.high
     for i in range(dim):
         code[i] = min(max(gain * entries[i] * stretch[i], low[i]), high[i]) - low[i]
-    place = dim
-    for i in range(dim):
-        for j in range(i, dim):
-            if place < code.size:
-                value = stretch[place] * (entries[i] * entries[j])
-                code[place] = min(max(value, low[place]), high[place]) - low[place]
-            place += 1
+    for k in range(rows.size):
+        place = dim + k
+        value = stretch[place] * (entries[rows[k]] * entries[columns[k]])
+        code[place] = min(max(value, low[place]), high[place]) - low[place]
 
 
 @inlined
@@ -110,10 +104,10 @@ def take_part(
 ) -> int:  # fmt: skip
     """Add the contribution of the arm that was played; the roundings used so far."""
     if not coding.rounded:
-        contribute(state.entries, gain, coding.stretch, state.part)
+        contribute(state.entries, gain, coding, state.part)
         return rounding
     code, sums = state.code, int(batches.sums[batch])
-    encode(state.entries, gain, coding.stretch, coding.low, coding.high, code)
+    encode(state.entries, gain, coding, code)
     for level in range(sums):
         luck = block.roundings[rounding + level]
         add_steps(code, batches.codes[batch, level], luck, state.steps[level])
@@ -152,7 +146,9 @@ def learn(
     users, variance = float(batches.users[open_batch]), batches.variances[open_batch]
     decode(state.total, users, coding, state.vector, state.gram)
     update_posterior(level, users, variance, coding.correlated, prior, state, room)
-    show_posterior(kind in (SAMPLER, THOMPSON), state, room)
+    if kind in (SAMPLER, THOMPSON):
+        root_model(state)
+    halve(state.matrix, state.half)
 
 
 @inlined
@@ -195,7 +191,7 @@ def play(
         mean = block.means[row, arm]
         regret += block.best[row] - mean
         for i in range(features.shape[1]):
-            entries[i] = features[row, i, arm]
+            entries[i] = features[row, i, arm] * coding.factors[i]
         gain = (1.0 if block.uniforms[index] < mean else 0.0) - coding.centre
         batch = min(open_batch, stops.size - 1)
         rounding = take_part(gain, batch, rounding, block, batches, coding, state)
