@@ -36,7 +36,7 @@ def rung(panel: int, name: str) -> Plan:
         ("+ sampling", "certified", "fixed", "sampling"),
         ("+ both, no constant declared", "certified", "growing", "sampling"),
         ("+ both: the default", "certified", "growing", "sampling"),
-        ("central, sampling, B = 20", "certified", "fixed", "sampling"),
+        ("central, the same batches", "certified", "growing", "sampling"),
     ],
 )
 def test_each_rung_changes_what_its_name_says(

@@ -311,8 +311,9 @@ def test_it_runs_through_the_three_roles() -> None:
     tree = tree_of(made).tree
     assert (tree.batches, tree.fan_out) == (5, 3)
     shuffler, analyzer = Shuffler(made), Analyzer(made)
+    coins = SeededCoins(np.random.SeedSequence(0))
     for _ in range(20 * 5):
-        client = Client(made)
+        client = Client._seeded(made, coins)
         client.update(analyzer.model)
         batch = shuffler.collect(client.report([1.0, 0.0], 1.0))
         if batch is not None:

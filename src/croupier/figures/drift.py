@@ -31,13 +31,11 @@ DECLARED = {True: "drift declared", False: "nothing forgotten"}
 
 def drift(arena: Arena) -> Figure:
     """Regret of plans that forget and of those that do not, on walks and on seasons."""
+    period = arena.horizon // PERIODS
     problems: dict[str, tuple[Problem, float]] = {
-        f"a walk of {FAST:g} a user": (Drifting(arena.dim, arena.arms, FAST), FAST),
-        f"a walk of {SLOW:g} a user": (Drifting(arena.dim, arena.arms, SLOW), SLOW),
-        f"seasons of {arena.horizon // PERIODS:,} users": (
-            Seasonal(arena.dim, arena.arms, arena.horizon // PERIODS),
-            TURN,
-        ),
+        f"a walk of {FAST:g}": (Drifting(arena.dim, arena.arms, FAST), FAST),
+        f"a walk of {SLOW:g}": (Drifting(arena.dim, arena.arms, SLOW), SLOW),
+        f"seasons of {period:,} users": (Seasonal(arena.dim, arena.arms, period), TURN),
     }
     panels = tuple(_panel(title, arena, *of) for title, of in problems.items())
     setting = f"d = {arena.dim}, {arms_words(arena)}, {epsilon_words(arena)}, {noise_words(arena)}"
@@ -45,13 +43,14 @@ def drift(arena: Arena) -> Figure:
 
 
 def _panel(title: str, arena: Arena, problem: Problem, moved: float) -> CurvePanel:
+    """Labels name the problem, because plans of two panels may be the same."""
     jobs = [
-        _job(f"{name}, {words}", replace(arena, drift=moved if told else 0.0), problem, name)
+        _job(f"{name}, {words}, {title}", replace(arena, drift=moved if told else 0.0), name)
         for name in MODELS
         for told, words in DECLARED.items()
     ]
-    return CurvePanel(title, tuple(jobs), log=True)
+    return CurvePanel(title, tuple(replace(job, problem=problem) for job in jobs), log=True)
 
 
-def _job(label: str, arena: Arena, problem: Problem, model: str) -> SweepJob:
-    return replace(enter(MODELS[model], arena, f"{label}, {problem.name}"), problem=problem)
+def _job(label: str, arena: Arena, model: str) -> SweepJob:
+    return enter(MODELS[model], arena, label)
