@@ -16,7 +16,8 @@ from croupier.contribution import checked_features, contribution
 from croupier.documents import fewer_honest, plan_document
 from croupier.errors import DocumentError
 from croupier.model import canonical
-from croupier.plan import Plan, composed_epsilons
+from croupier.plan import Plan
+from croupier.plan_promises import composed_epsilons
 from croupier.privacy.gdp import compose, epsilon_of, mu_of
 from croupier.protocols.base import most_draws
 from croupier.protocols.vector_release import VectorSumRelease

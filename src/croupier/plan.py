@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -14,17 +13,28 @@ import numpy as np
 from croupier.arguments import fraction
 from croupier.coins import SystemCoins
 from croupier.documents import plan_document, plan_parts
-from croupier.errors import DocumentError, GuaranteeError, RefusedError
-from croupier.layouts import Blocks, Layout, LightOffset, PapersLayout
+from croupier.errors import DocumentError, RefusedError
+from croupier.layouts import Layout
 from croupier.model import canonical
+from croupier.plan_defaults import (
+    DEFAULT_OVERHEAD,
+    first_size,
+    honest_share,
+    plan_layout,
+    plan_schedule,
+    policy_setting,
+    require_budget,
+    require_offered,
+    unless_papers,
+    uses_papers_layout,
+)
+from croupier.plan_promises import every_promise
 from croupier.policies import registry as policy_registry
-from croupier.policies.base import Policy, Setting
+from croupier.policies.base import Policy
 from croupier.policies.publication import EVERY, Publication
 from croupier.policies.sampling import Sampling
 from croupier.policies.ucb import Ucb
 from croupier.privacy.budget import Budget
-from croupier.privacy.composition import composed_epsilon
-from croupier.privacy.gdp import mu_of
 from croupier.privacy.guarantee import Guarantee
 from croupier.protocols import registry
 from croupier.protocols.base import (
@@ -35,43 +45,8 @@ from croupier.protocols.base import (
     Terms,
     most_draws,
 )
-from croupier.schedules import (
-    CappedBatches,
-    FixedBatches,
-    GrowingBatches,
-    Schedule,
-    drift_most,
-    growing_first,
-    schedule,
-)
+from croupier.schedules import FixedBatches, GrowingBatches, Schedule
 from croupier.shuffler import Shapes, shapes_of
-from croupier.theory.constants import composed_budget
-
-PAPERS = ("theorem", "released")
-"""Calibrations whose noise is stated for the paper's own layout."""
-
-DEFAULT_OVERHEAD = 0.05
-
-DEFAULT_HONEST = 0.8
-"""Of a batch's users, unless named: others may drop out or work together against a user."""
-
-CLIPPED = "the device clips features and rewards to their declared bounds"
-COMPLETE = "batches are released complete, by a shuffler that does not collude with the analyzer"
-ONE_ACCOUNT = "one account is one user"
-SWAPPED_ONCE = "a user is in at most {} of the batches, at most once in each"
-HONEST = "{} users of every batch are honest and keep their coins to themselves"
-COALITION = (
-    "of the other users of a batch at most {} pool what they know, their coins included; "
-    "against all of them together only local is left"
-)
-DRAWN = "a device makes no more than {} reports, those for batches that closed before included"
-
-AGAINST = {
-    "shuffle": "the analyzer and everybody after it",
-    "joint": "a coalition of other users",
-    "local": "the shuffler and the network, from all reports of a device",
-}
-"""Whom each guarantee is against."""
 
 
 @dataclass(frozen=True)
@@ -151,26 +126,27 @@ class Plan:
         """
         kind = registry.find(protocol)
         if honest_fraction is None:
-            honest_fraction = _honest(kind, calibration)
+            honest_fraction = honest_share(kind, calibration)
         terms = Terms(
             calibration, max_participations, honest_fraction, outside, overhead, strategy, levels
         )
-        _offered(kind, terms)
-        rule = policy_registry.find(policy or _default(calibration, Ucb.name, Sampling.name))
-        kept = calibration in PAPERS or rule is Ucb
+        require_offered(kind, terms)
+        rule = policy_registry.find(policy or unless_papers(calibration, Ucb.name, Sampling.name))
         told = {"feature_norm": feature_norm, "reward_range": reward_range}
-        layout = _layout(kept, {"dim": dim, "constant": constant_feature, **told}, blocks)
-        budget = None if kind.trust == "none" else _budget(epsilon, delta, protocol)
-        named = batches or _default(calibration, FixedBatches.name, GrowingBatches.name)
-        first = _first_size(batch_size, named, layout, budget, horizon)
-        sizes = _schedule(named, first, horizon, layout, budget, drift)
+        kept = uses_papers_layout(calibration, rule)
+        layout = plan_layout(kept, {"dim": dim, "constant": constant_feature, **told}, blocks)
+        budget = None if kind.trust == "none" else require_budget(epsilon, delta, protocol)
+        named = batches or unless_papers(calibration, FixedBatches.name, GrowingBatches.name)
+        first = first_size(batch_size, named, layout, budget, horizon)
+        sizes = plan_schedule(named, first, horizon, layout, budget, drift)
         present = min(terms.max_participations, sizes.batches)
         terms = replace(terms, max_participations=present)
         made = kind.calibrate(budget, layout, sizes, terms)
         mechanism = replace(made, honest_fraction=honest_fraction)
         if drift:
             policy_options["drift"] = drift
-        chosen = rule.calibrate(_setting(mechanism, terms, budget, confidence), **policy_options)
+        setting = policy_setting(mechanism, terms, budget, confidence)
+        chosen = rule.calibrate(setting, **policy_options)
         when = Publication(publication or kind.publication, growth)
         return cls(mechanism, chosen, terms, budget, when)
 
@@ -230,33 +206,7 @@ class Plan:
 
     def guarantees(self) -> dict[str, Guarantee]:
         """Against the analyzer (shuffle), other users (joint), shuffler and network (local)."""
-        present, draws = self.participations, self.draws
-        users = (CLIPPED, ONE_ACCOUNT)
-        once = (*users, SWAPPED_ONCE.format(present))
-        crowd, coalition = self._crowd()
-        return {
-            "shuffle": self.promise_of("shuffle", present).assuming(*once, *crowd, COMPLETE),
-            "joint": self.promise_of("joint", present).assuming(*once, *coalition),
-            "local": self.promise_of("local", draws).assuming(*users, DRAWN.format(draws)),
-        }
-
-    def promise_of(self, name: str, reports: int) -> Guarantee:
-        """One of the guarantees, for a user in so many batches or with so many reports."""
-        kinds = {
-            "shuffle": self.mechanism.guarantee,
-            "joint": self.mechanism.joint_guarantee,
-            "local": self.mechanism.local_guarantee,
-        }
-        return kinds[name](reports)
-
-    def _crowd(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Who must be honest, where users hide in a crowd: against the analyzer, and others."""
-        if self.mechanism.trust != "shuffle":
-            return (), ()
-        share = self.mechanism.honest_fraction
-        most = "one" if share == 1 else f"{_percent(1 - share)}, or one,"
-        honest = HONEST.format("all" if share == 1 else f"at least {_percent(share)} of the")
-        return (honest,), (COALITION.format(most),)
+        return every_promise(self.mechanism, self.participations, self.draws)
 
     def with_honest(self, share: float) -> Guarantee:
         """What the promise becomes where only this share of a batch's users are honest."""
@@ -297,7 +247,7 @@ class Plan:
         made = [(release.users, release.parameters) for release in self.mechanism.releases]
         honest = self.mechanism.honest_fraction
         mechanism = type(self.mechanism).restore(layout, self.schedule, made, honest)
-        setting = _setting(mechanism, self.terms, self.budget, self.policy.confidence)
+        setting = policy_setting(mechanism, self.terms, self.budget, self.policy.confidence)
         policy = type(self.policy).calibrate(setting, **self.policy.options)
         return replace(self, mechanism=mechanism, policy=policy)
 
@@ -353,107 +303,3 @@ class Plan:
     def id(self) -> str:
         """A stable name: 32 hex digits of the SHA-256 of the content."""
         return hashlib.sha256(canonical(self.content)).hexdigest()[:32]
-
-
-def composed_epsilons(plans: Sequence[Plan], delta: float) -> dict[str, float]:
-    """The epsilon of every guarantee where the same people may take part in all of the plans."""
-    every = [plan.guarantees() for plan in plans]
-    return {name: composed_epsilon([one[name] for one in every], delta) for name in AGAINST}
-
-
-def _honest(kind: type[Mechanism], calibration: str) -> float:
-    """The share of honest users that is relied on unless one is named."""
-    crowd = kind.trust == "shuffle" and calibration not in PAPERS
-    return DEFAULT_HONEST if crowd else 1.0
-
-
-def _layout(kept: bool, told: dict[str, Any], blocks: int | None) -> Layout:
-    """The paper's where it is kept, else one with an offset, or with one a block."""
-    if blocks is None:
-        return PapersLayout(**told) if kept else LightOffset(**told)
-    if kept:
-        raise ValueError(f"blocks must be left out for the paper's layout, got {blocks!r}")
-    return Blocks(**told, blocks=blocks)
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.4g} %"
-
-
-def _first_size(
-    given: int | None, batches: str, layout: Layout, budget: Budget | None, horizon: int | None
-) -> int:
-    """The first batch: as asked for, or sized to the noise where batches grow (MATH 6.5)."""
-    if given is not None:
-        return given
-    if batches == FixedBatches.name:
-        raise ValueError("batch_size must be given for fixed batches, got None")
-    std = _batch_std(layout, budget)
-    return growing_first(layout.free, layout.norm, std, layout.length, horizon, layout.blocks)
-
-
-def _batch_std(layout: Layout, budget: Budget | None) -> float:
-    """Noise on the sum of a batch whose users are in no other; none without a budget."""
-    if budget is None:
-        return 0.0
-    return (1 + DEFAULT_OVERHEAD) * layout.sensitivity / mu_of(budget.epsilon, budget.delta)
-
-
-def _schedule(
-    named: str,
-    first: int,
-    horizon: int | None,
-    layout: Layout,
-    budget: Budget | None,
-    drift: float,
-) -> Schedule:
-    """The batches; those that grow stop growing where preferences drift."""
-    if not drift or named != GrowingBatches.name:
-        return schedule(named, first, horizon)
-    std, moved = _batch_std(layout, budget), fraction("drift", drift)
-    free = layout.blocks * layout.free
-    most = drift_most(free, layout.norm, std, layout.length, moved)
-    return schedule(CappedBatches.name, first, horizon, max(first, most))
-
-
-def _default(calibration: str, papers: str, ours: str) -> str:
-    """The paper's constants are stated for Algorithm 1 with fixed batches."""
-    return papers if calibration in PAPERS else ours
-
-
-def _offered(kind: type[Mechanism], terms: Terms) -> None:
-    """Refuse a calibration that the mechanism does not have."""
-    if terms.calibration not in kind.calibrations:
-        known = ", ".join(kind.calibrations)
-        raise GuaranteeError(
-            f"calibration {terms.calibration!r} is not offered by {kind.name}; it offers: {known}"
-        )
-    if terms.levels is not None and not kind.takes_levels:
-        raise ValueError(f"levels are those of a tree, {kind.name} has none, got {terms.levels!r}")
-    if terms.calibration in PAPERS and terms.honest_fraction != 1:
-        raise GuaranteeError(
-            f"{terms.calibration} constants count the noise of all users: honest_fraction must "
-            f"be 1, got {terms.honest_fraction!r}"
-        )
-
-
-def _budget(epsilon: float | None, delta: float | None, protocol: str) -> Budget:
-    for name, value in (("epsilon", epsilon), ("delta", delta)):
-        if value is None:
-            raise ValueError(f"{name} must be given for {protocol}, got None")
-    return Budget(epsilon, delta)  # type: ignore[arg-type]
-
-
-def _setting(
-    mechanism: Mechanism, terms: Terms, budget: Budget | None, confidence: float | None
-) -> Setting:
-    """The public numbers that the policy is set up with."""
-    sizes = mechanism.schedule
-    part = budget and composed_budget(budget, terms.max_participations)
-    return Setting(
-        layout=mechanism.layout,
-        schedule=sizes,
-        confidence=1 / sizes.rounds if confidence is None else confidence,
-        noise_variance=mechanism.largest_noise_variance(sizes.batches),
-        released=mechanism.released_scale(part) if terms.calibration == "released" else None,
-    )

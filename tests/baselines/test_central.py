@@ -9,15 +9,9 @@ import pytest
 from scipy.stats import kstest
 
 from croupier.analyzer import Analyzer
-from croupier.baselines import central
-from croupier.baselines.central import (
-    Central,
-    CentralRelease,
-    FreshSum,
-    ServerNoise,
-    ToeplitzSum,
-    TreeSum,
-)
+from croupier.baselines import server_noise
+from croupier.baselines.central import Central, CentralRelease
+from croupier.baselines.server_noise import FreshSum, ServerNoise, ToeplitzSum, TreeSum
 from croupier.client import Client
 from croupier.errors import GuaranteeError, RefusedError
 from croupier.layouts import LightOffset, PapersLayout
@@ -170,7 +164,7 @@ def test_a_leaf_is_the_exact_sum_of_a_batch() -> None:
 def test_rooted_noise_is_the_root_times_fresh_noise(
     columns_at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(central, "DRAWN_AT_ONCE", 11 * columns_at_once)
+    monkeypatch.setattr(server_noise, "DRAWN_AT_ONCE", 11 * columns_at_once)
     running = ToeplitzSum(2.0, 11, np.random.default_rng(6))
     prefixes = np.array([running.part(step, np.zeros((2, 3))).sums for step in range(11)])
     rng = np.random.default_rng(6)

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from croupier.cli.main import main
-from croupier.plan import Plan, composed_epsilons
+from croupier.plan import Plan
+from croupier.plan_promises import composed_epsilons
 from croupier.service.settings import read_settings
 from croupier.service.toml_tables import SettingsError
 

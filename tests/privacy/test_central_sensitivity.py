@@ -12,6 +12,8 @@ import pytest
 
 from croupier.privacy.central import (
     Floats,
+    fresh_sensitivity,
+    fresh_variance,
     toeplitz_coefficients,
     toeplitz_sensitivity,
     toeplitz_variance,
@@ -75,6 +77,14 @@ def test_a_user_in_every_round_moves_each_node_by_its_length() -> None:
     squares = sum((stop - start) ** 2 for start, stop in read_nodes(37))
     assert math.isclose(tree_sensitivity(37, 37), math.sqrt(squares), rel_tol=1e-15)
     assert tree_sensitivity(37, 1000) == tree_sensitivity(37, 37)
+
+
+@pytest.mark.parametrize(("steps", "present", "batches"), [(5, 1, 1), (5, 3, 3), (5, 9, 5)])
+def test_releases_of_their_own_add_up_as_squares(steps: int, present: int, batches: int) -> None:
+    assert fresh_sensitivity(steps, present) == math.sqrt(batches)
+    assert fresh_variance(steps) == steps
+    with pytest.raises(ValueError, match="participations"):
+        fresh_sensitivity(steps, 0)
 
 
 def test_more_rounds_of_a_user_never_move_less() -> None:

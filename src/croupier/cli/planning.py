@@ -15,7 +15,9 @@ from croupier.documents import finite_or_null, guarantee_document, plan_document
 from croupier.errors import DocumentError
 from croupier.figures.privacy_curve import draw_curve
 from croupier.model import Model
-from croupier.plan import DEFAULT_HONEST, DEFAULT_OVERHEAD, Plan, composed_epsilons
+from croupier.plan import Plan
+from croupier.plan_defaults import DEFAULT_HONEST, DEFAULT_OVERHEAD
+from croupier.plan_promises import composed_epsilons
 from croupier.protocols import registry
 from croupier.protocols.base import Protocol
 from croupier.simulation.planner import Need

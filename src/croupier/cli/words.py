@@ -10,7 +10,8 @@ import numpy as np
 from croupier.documents import fewer_honest
 from croupier.layouts import Blocks, Layout
 from croupier.model import Model
-from croupier.plan import AGAINST, Plan
+from croupier.plan import Plan
+from croupier.plan_promises import AGAINST
 from croupier.privacy.budget import LEAST_DELTA, Budget
 from croupier.privacy.guarantee import Guarantee
 from croupier.protocols.base import AdditiveRelease, Release

@@ -13,8 +13,8 @@ from croupier.figures.data import (
 )
 from croupier.simulation.compare import BATCHED, VECTOR, Arena, enter
 from croupier.simulation.jobs import SweepJob
+from croupier.simulation.moving import Drifting, Seasonal
 from croupier.simulation.problem import Problem
-from croupier.simulation.synthetic import Drifting, Seasonal
 
 FAST, SLOW = 1e-3, 3e-4
 """How far theta moves per user and coordinate."""

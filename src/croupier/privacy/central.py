@@ -14,6 +14,16 @@ Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
+def fresh_sensitivity(steps: int, participations: int) -> float:
+    """The norm by which one user moves all batches that have a release of their own each."""
+    return math.sqrt(min(whole("steps", steps, 1), whole("participations", participations, 1)))
+
+
+def fresh_variance(steps: int) -> float:
+    """Of everything so far: one release a batch, of variance 1 each."""
+    return float(whole("steps", steps, 1))
+
+
 def tree_levels(steps: int) -> int:
     """Levels of the binary tree over ``steps`` prefix sums: floor(log2 steps) + 1."""
     return whole("steps", steps, 1).bit_length()

@@ -8,7 +8,9 @@ from typing import Any
 
 from croupier.baselines.central import Central
 from croupier.errors import GuaranteeError
-from croupier.plan import PAPERS, Plan
+from croupier.plan import Plan
+from croupier.plan_defaults import PAPERS, unless_papers, uses_papers_layout
+from croupier.policies import registry as policy_registry
 from croupier.policies.sampling import Sampling
 from croupier.policies.ucb import Ucb
 from croupier.schedules import FixedBatches, GrowingBatches
@@ -117,12 +119,14 @@ class Arena:
     @property
     def policy_name(self) -> str:
         """The policy that is played."""
-        return self.policy or self._default(Ucb.name, Sampling.name)
+        return self.policy or unless_papers(self.calibration, Ucb.name, Sampling.name)
 
     @property
     def batches_name(self) -> str:
         """The schedule of the entries that are not sequential."""
-        return self.batches or self._default(FixedBatches.name, GrowingBatches.name)
+        return self.batches or unless_papers(
+            self.calibration, FixedBatches.name, GrowingBatches.name
+        )
 
     @property
     def first_size(self) -> int | None:
@@ -143,7 +147,7 @@ class Arena:
     @property
     def blocks(self) -> int | None:
         """The blocks of features that plans declare, where the problem has some."""
-        papers = self.calibration in PAPERS or self.policy_name == Ucb.name
+        papers = uses_papers_layout(self.calibration, policy_registry.find(self.policy_name))
         return None if papers or not self.declared else self._own_blocks
 
     @property
@@ -154,9 +158,6 @@ class Arena:
     def feature_norm(self) -> float:
         """The norm that plans declare; the paper's constants are stated for 1."""
         return 1.0 if self.calibration in PAPERS else registry.find(self.problem).feature_norm
-
-    def _default(self, papers: str, ours: str) -> str:
-        return papers if self.calibration in PAPERS else ours
 
 
 def line_up(entries: Iterable[Entry], arena: Arena) -> list[SweepJob]:

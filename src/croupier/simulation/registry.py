@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from croupier.errors import UnknownNameError
 from croupier.simulation.disjoint import Disjoint
+from croupier.simulation.moving import Drifting, Seasonal
 from croupier.simulation.problem import Problem
-from croupier.simulation.synthetic import (
-    Contextual,
-    Drifting,
-    Pooled,
-    ReleasedProblem,
-    Returning,
-    Seasonal,
-    Sphere,
-)
+from croupier.simulation.synthetic import Contextual, Pooled, ReleasedProblem, Returning, Sphere
 
 PROBLEMS: dict[str, type[Problem]] = {
     kind.name: kind

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from croupier.plan import Plan, composed_epsilons
+from croupier.plan import Plan
+from croupier.plan_promises import composed_epsilons
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.messages.sealing import Binding
 from croupier.service.messages.transports import BitsTransport

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from croupier.documents import finite_or_null
-from croupier.plan import Plan, composed_epsilons
+from croupier.plan import Plan
+from croupier.plan_promises import composed_epsilons
 from croupier.service.shuffler.rows import BatchRow, BatchState
 
 

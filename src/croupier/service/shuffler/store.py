@@ -26,6 +26,7 @@ from croupier.service.shuffler.agreement import (
     find_disagreement,
 )
 from croupier.service.shuffler.batch_keys import BatchKeys
+from croupier.service.shuffler.forgetting import Forgetting
 from croupier.service.shuffler.rows import Basis, BatchRow, BatchState, PlanRow, ReleasedBatch
 from croupier.service.shuffler.shuffling import CarriedSizes, Held, prepare_release, read_held
 from croupier.service.shuffler.transitions import SealedBatch
@@ -66,7 +67,7 @@ class ShufflerStore:
         self._clock = clock
         self._newcomers = newcomers
         self._known: dict[str, CarriedSizes] = {}
-        self._overwritten: list[object] = []
+        self._forgetting = Forgetting(database, keys)
 
     # What is outside of the database
 
@@ -184,30 +185,12 @@ class ShufflerStore:
             return dropped_attempts.count_attempts(transaction, plan_id)
 
     def forget(self) -> bool:
-        """Destroy keys that nothing needs, and overwrite what was deleted.
-
-        False if somebody reads what is to be overwritten: then it is to be tried again.
-        """
-        stages = self._destroy_keys()
-        done = self._database.forget("batches", "reports", "present", "masks")
-        self._overwritten = stages if done else []
-        return done
+        """Destroy keys that nothing needs, and overwrite what was deleted; see ``Forgetting``."""
+        return self._forgetting.forget()
 
     def forget_again(self) -> bool:
-        """The same, where that is still to be done.
-
-        Keys always: another process may have ended a plan or sealed a batch, and ours are in
-        memory. Overwriting, once a plan is further than when that was done last.
-        """
-        return self._destroy_keys() == self._overwritten or self.forget()
-
-    def _destroy_keys(self) -> list[object]:
-        """Those that nothing needs; where every plan is."""
-        with self._database.reading() as transaction:
-            found = rows.read_plans_on_their_way(transaction)
-        for plan in found:
-            self._keys.keep_only(plan.newest, plan.kept, plan.ended)
-        return ["known", *(plan.stage for plan in found)]
+        """The same, where that is still to be done."""
+        return self._forgetting.forget_again()
 
     def _carried_sizes(self, transaction: Transaction, plan_id: str) -> CarriedSizes:
         """Plans never change, so each is read once."""
@@ -299,7 +282,7 @@ class ShufflerStore:
             return True  # another process has sealed it in the meantime
         with self._steps.step(plan_id) as transaction:
             now = rows.lock_newest_batch(transaction, plan_id)
-            if (now.index, now.attempt, now.state) == (batch.index, batch.attempt, batch.state):
+            if now.stage == batch.stage:
                 transitions.seal_batch(transaction, now, made)
         self.forget()
         return True

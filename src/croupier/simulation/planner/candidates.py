@@ -9,7 +9,8 @@ from functools import cached_property
 from typing import Any
 
 from croupier.layouts import Layout, LightOffset
-from croupier.plan import DEFAULT_OVERHEAD, Plan
+from croupier.plan import Plan
+from croupier.plan_defaults import DEFAULT_OVERHEAD
 from croupier.policies import registry as policy_registry
 from croupier.policies.base import Setting
 from croupier.privacy.gdp import mu_of

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from croupier.errors import GuaranteeError
-from croupier.plan import DEFAULT_OVERHEAD, Plan
+from croupier.plan import Plan
+from croupier.plan_defaults import DEFAULT_OVERHEAD
 from croupier.protocols import registry
 from croupier.schedules import MOST_USERS
 from croupier.simulation.planner.candidates import (

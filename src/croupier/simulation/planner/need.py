@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from croupier.arguments import fraction, whole
 from croupier.errors import UnknownNameError
 from croupier.layouts import LightOffset
-from croupier.plan import DEFAULT_HONEST
+from croupier.plan_defaults import DEFAULT_HONEST
 from croupier.privacy.budget import Budget
 from croupier.schedules import MOST_USERS
 from croupier.simulation.problem import Problem

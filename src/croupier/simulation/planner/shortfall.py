@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from croupier.errors import GuaranteeError
-from croupier.plan import DEFAULT_OVERHEAD
+from croupier.plan_defaults import DEFAULT_OVERHEAD
 from croupier.schedules import MOST_USERS
 from croupier.simulation.planner.candidates import Candidate
 from croupier.simulation.planner.expectations import Expectation, Rehearsal, expected
