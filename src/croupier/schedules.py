@@ -98,12 +98,7 @@ class FixedBatches(Schedule):
 
     def __post_init__(self) -> None:
         """A batch must fit the horizon."""
-        whole("batch_size", self.batch_size, 1)
-        whole("horizon", self.horizon, 1)
-        if self.batch_size > self.horizon:
-            raise ValueError(
-                f"batch_size must be at most the horizon {self.horizon}, got {self.batch_size}"
-            )
+        _require_fits(self.batch_size, self.horizon)
 
     @property
     def first(self) -> int:
@@ -146,11 +141,7 @@ class Listed(Schedule):
 
     def __post_init__(self) -> None:
         """The first batch must fit."""
-        whole("batch_size", self.batch_size, 1)
-        if self.horizon is not None and self.batch_size > whole("horizon", self.horizon, 1):
-            raise ValueError(
-                f"batch_size must be at most the horizon {self.horizon}, got {self.batch_size}"
-            )
+        _require_fits(self.batch_size, self.horizon)
 
     @abstractmethod
     def uncut(self, index: int) -> int:
@@ -211,8 +202,7 @@ class GrowingBatches(Listed):
 
     def uncut(self, index: int) -> int:
         """The first size times (index + 1)^1.5."""
-        grown: float = (index + 1) ** GROWTH
-        return round(self.batch_size * grown)
+        return _grown(self.batch_size, index)
 
 
 @dataclass(frozen=True)
@@ -242,13 +232,8 @@ class CappedBatches(Schedule):
 
     def __post_init__(self) -> None:
         """The first batch must fit, and no later one be smaller."""
-        whole("batch_size", self.batch_size, 1)
-        whole("horizon", self.horizon, 1)
+        _require_fits(self.batch_size, self.horizon)
         whole("most", self.most, self.batch_size)
-        if self.batch_size > self.horizon:
-            raise ValueError(
-                f"batch_size must be at most the horizon {self.horizon}, got {self.batch_size}"
-            )
 
     @property
     def first(self) -> int:
@@ -264,7 +249,7 @@ class CappedBatches(Schedule):
     def _sizes(self) -> tuple[int, ...]:
         grown, users = [self.batch_size], self.batch_size
         while grown[-1] < self.most and users < self.horizon:
-            grown.append(min(self.most, round(self.batch_size * (len(grown) + 1) ** GROWTH)))
+            grown.append(min(self.most, _grown(self.batch_size, len(grown))))
             users += grown[-1]
         return tuple(grown)
 
@@ -323,6 +308,19 @@ def growing_first(
     heard = scale / 8 + math.sqrt((scale / 8) ** 2 + scale * (noise_std * length) ** 2)
     wanted = max(LEAST_FIRST, math.ceil(blocks * heard * features / reach**2))
     return wanted if horizon is None else max(1, min(wanted, horizon // 10))
+
+
+def _grown(first: int, index: int) -> int:
+    """The first size times (index + 1)^1.5."""
+    times: float = (index + 1) ** GROWTH
+    return round(first * times)
+
+
+def _require_fits(batch_size: int, horizon: int | None) -> None:
+    """The first batch must fit the horizon, if there is one."""
+    whole("batch_size", batch_size, 1)
+    if horizon is not None and batch_size > whole("horizon", horizon, 1):
+        raise ValueError(f"batch_size must be at most the horizon {horizon}, got {batch_size}")
 
 
 SCHEDULES: dict[str, Callable[[int, int | None], Schedule]] = {

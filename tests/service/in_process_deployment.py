@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 from unittest import mock
@@ -231,3 +232,18 @@ def town(
             yield made
         finally:
             made.close()
+
+
+@lru_cache
+def two_users_plan(batches: int = 4) -> Plan:
+    """Batches of two, in three of which a user may be."""
+    return Plan.calibrate(
+        "vector-sum",
+        dim=2,
+        batches="fixed",
+        batch_size=2,
+        horizon=2 * batches,
+        epsilon=4.0,
+        delta=1e-2,
+        max_participations=3,
+    )

@@ -109,10 +109,12 @@ class BayesianPolicy(Policy):
         return pick(*self.scores(model, features, draws), mask).arm
 
 
-def strayed(model: Model, draws: Floats) -> Floats:
-    """scale C^(1/2) z for draws z ``(..., dim)``."""
-    moved = np.einsum("...de,...e->...d", root(model.matrix), draws)
-    return np.asarray(model.scale * moved)
+def drawn_scores(model: Model, features: Floats, draws: Floats) -> tuple[Floats, Floats]:
+    """Means z.theta of all arms, and what theta + scale C^(1/2) n adds for draws n."""
+    columns = np.swapaxes(features, -1, -2)
+    strayed = model.scale * np.einsum("...de,...e->...d", root(model.matrix), draws)
+    means = np.einsum("...dk,...d->...k", columns, model.theta)
+    return means, np.einsum("...dk,...d->...k", columns, strayed)
 
 
 def root(matrix: Floats) -> Floats:

@@ -9,7 +9,7 @@ import numpy as np
 
 from croupier.model import Model
 from croupier.policies.base import Floats
-from croupier.policies.bayesian import BayesianPolicy, strayed
+from croupier.policies.bayesian import BayesianPolicy, drawn_scores
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,6 @@ class Sampling(BayesianPolicy):
 
     def scores(self, model: Model, features: Floats, draws: Floats) -> tuple[Floats, Floats]:
         """Means, and what the draw adds where it adds."""
-        columns = np.swapaxes(features, -1, -2)
-        means = np.einsum("...dk,...d->...k", columns, model.theta)
-        widths = np.einsum("...dk,...d->...k", columns, strayed(model, draws))
-        widths = np.maximum(widths, 0.0)
+        means, added = drawn_scores(model, features, draws)
+        widths = np.maximum(added, 0.0)
         return means + widths, widths

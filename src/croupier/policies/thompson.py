@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from croupier.model import Model
 from croupier.policies.base import Floats
-from croupier.policies.bayesian import BayesianPolicy, strayed
+from croupier.policies.bayesian import BayesianPolicy, drawn_scores
 
 
 @dataclass(frozen=True)
@@ -24,7 +22,5 @@ class Thompson(BayesianPolicy):
 
     def scores(self, model: Model, features: Floats, draws: Floats) -> tuple[Floats, Floats]:
         """Means under the draw, and what it adds to them."""
-        columns = np.swapaxes(features, -1, -2)
-        means = np.einsum("...dk,...d->...k", columns, model.theta)
-        widths = np.einsum("...dk,...d->...k", columns, strayed(model, draws))
+        means, widths = drawn_scores(model, features, draws)
         return means + widths, widths

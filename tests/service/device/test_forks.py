@@ -5,43 +5,27 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 
 import httpx
 import numpy as np
 import pytest
 
 from croupier.model import Model
-from croupier.plan import Plan
 from croupier.service.device.device import Device
 from croupier.service.device.store import Fork
 from croupier.service.device.upload import UploadOutcome
 from croupier.service.http.reasons import Reason, Refusal
 from croupier.service.messages import signed_documents
 
-from ..in_process_deployment import Town, town
+from ..in_process_deployment import Town, town, two_users_plan
 
 ARMS = np.array([[0.6, 0.0], [0.0, 0.6]])
 USERS, BATCHES = 2, 3
 
 
-@lru_cache
-def plan() -> Plan:
-    return Plan.calibrate(
-        "vector-sum",
-        dim=2,
-        batches="fixed",
-        batch_size=USERS,
-        horizon=USERS * BATCHES,
-        epsilon=4.0,
-        delta=1e-2,
-        max_participations=3,
-    )
-
-
 @pytest.fixture
 def here() -> Iterator[Town]:
-    with town(plan()) as made:
+    with town(two_users_plan(BATCHES)) as made:
         yield made
 
 

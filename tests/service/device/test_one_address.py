@@ -4,42 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from functools import lru_cache
 
 import httpx
 import numpy as np
 import pytest
 
-from croupier.plan import Plan
 from croupier.service.device.backoff import random_moment
 from croupier.service.device.device import Device
 from croupier.service.device.settings import DeviceSettings
 from croupier.service.device.upload import UploadOutcome
 from croupier.wire import Transport
 
-from ..in_process_deployment import Town, town
+from ..in_process_deployment import Town, town, two_users_plan
 
 ARMS = np.array([[0.6, 0.0], [0.0, 0.6]])
 USERS = 2
 
 
-@lru_cache
-def plan() -> Plan:
-    return Plan.calibrate(
-        "vector-sum",
-        dim=2,
-        batches="fixed",
-        batch_size=USERS,
-        horizon=USERS * 4,
-        epsilon=4.0,
-        delta=1e-2,
-        max_participations=3,
-    )
-
-
 @pytest.fixture
 def here() -> Iterator[Town]:
-    with town(plan()) as made:
+    with town(two_users_plan()) as made:
         yield made
 
 
@@ -70,7 +54,7 @@ def test_two_devices_send_the_same_requests_whatever_they_were_answered(
     transport: Transport,
 ) -> None:
     """Over two batches; records are the only thing in which they differ."""
-    with town(plan(), transport) as here:
+    with town(two_users_plan(), transport) as here:
         tag(here)
         sent: list[list[httpx.Request]] = []
         for _batch in range(2):

@@ -4,43 +4,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from pathlib import Path
 
 import httpx
 import numpy as np
 import pytest
 
-from croupier.plan import Plan
 from croupier.service.device import store
 from croupier.service.device.device import Device, Ticket
 from croupier.service.device.upload import UploadOutcome
 from croupier.service.http.problems import problem_document
 from croupier.service.http.reasons import Reason, Refusal
 
-from ..in_process_deployment import Town, town
+from ..in_process_deployment import Town, town, two_users_plan
 
 ARMS = np.array([[0.6, 0.0], [0.0, 0.6]])
 USERS = 2
 
 
-@lru_cache
-def plan() -> Plan:
-    return Plan.calibrate(
-        "vector-sum",
-        dim=2,
-        batches="fixed",
-        batch_size=USERS,
-        horizon=USERS * 4,
-        epsilon=4.0,
-        delta=1e-2,
-        max_participations=3,
-    )
-
-
 @pytest.fixture
 def here() -> Iterator[Town]:
-    with town(plan()) as made:
+    with town(two_users_plan()) as made:
         yield made
 
 
