@@ -21,7 +21,7 @@ from croupier.layouts.light_offset import LightOffset
 
 
 @dataclass(frozen=True)
-class Counted(LightOffset):
+class CountedOffset(LightOffset):
     """One block: its last entry, the offset's, says how many users chose it and is sent."""
 
     name: ClassVar[str] = "counted-offset"
@@ -59,9 +59,9 @@ class Blocks(Layout):
         super().__post_init__()
 
     @cached_property
-    def one(self) -> Counted:
+    def one(self) -> CountedOffset:
         """A block alone."""
-        return Counted(self.width, self.feature_norm, self.reward_range, self.constant)
+        return CountedOffset(self.width, self.feature_norm, self.reward_range, self.constant)
 
     def _check_constant(self, index: int, value: float) -> None:
         """Left to the block that it is in."""
